@@ -145,9 +145,7 @@ def _publish(server: Server, kind: str, isOver: threading.Event) -> None:
 
 
 def _stopOf(root: Location) -> int:
-    """
-    Where the archive stops now.
-    """
+    """The sequence up to which the archive reaches."""
     snapshot = tableAt(root).latest()
     return 0 if snapshot is None else snapshot.stop
 
@@ -210,9 +208,7 @@ def counted(root: Location) -> dict[str, Any]:
 
 
 def isWhole(counts: dict[str, Any]) -> bool:
-    """
-    Whether each sequence is there once, or lost.
-    """
+    """Whether each sequence is in the archive once, or recorded as lost."""
     return bool(
         counts["rows"] == counts["different"] > 0
         and counts["rows"] + counts["lost"] == counts["stop"] - counts["start"]

@@ -16,7 +16,7 @@ from typing import Any
 
 
 def where(_: int) -> tuple[str, str]:
-    """Which executor a task is in, and where its natsbroker came from."""
+    """The executor of a task, and the file from which its natsbroker was imported."""
     import natsbroker
 
     return os.environ.get("SPARK_EXECUTOR_DIRS", ""), natsbroker.__file__
@@ -24,8 +24,8 @@ def where(_: int) -> tuple[str, str]:
 
 def dying(servers: str, stream: str) -> Callable[[int, bytes], bytes]:
     """
-    A column of data whose worker is killed in the middle of each task, the first time, as soon as
-    something of it is in the stream.
+    A column of data whose Python worker is killed in the middle of each task's first attempt, once
+    the stream has some rows.
     """
 
     def data(seq: int, data: bytes) -> bytes:
@@ -40,7 +40,7 @@ def dying(servers: str, stream: str) -> Callable[[int, bytes], bytes]:
 
 
 def waitForRows(servers: str, stream: str) -> None:
-    """Return when a stream has something, or after a minute."""
+    """Wait until a stream has messages, for a minute at most."""
     from natsbroker.spark.logs.apis import StreamApi
     from natsbroker.spark.nats.addresses import ServerAccess, readAddresses
     from natsbroker.spark.nats.connection import connect

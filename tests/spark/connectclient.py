@@ -38,7 +38,7 @@ def reading(spark: Any, **options: str) -> Any:
 
 
 def copied(spark: Any, servers: str, directory: Path) -> int:
-    """A streaming query from IN to a table and on to OUT, ended and continued."""
+    """Copy IN to OUT by a streaming query, which is ended and continued once."""
     for _ in range(2):
         query = (
             spark.readStream.format("natsbroker")
@@ -100,7 +100,7 @@ def commands(url: str, servers: str, broker: str, directory: Path) -> dict[str, 
 
 
 def told(spark: Any, servers: str) -> list[str]:
-    """The errors for a stream that does not exist: of a query, and of a job."""
+    """The errors of a query and of a job about a stream that does not exist."""
     errors = []
     try:
         reading(spark, servers=servers, stream="NOWHERE").count()

@@ -119,10 +119,7 @@ def _start(urls: dict[str, str], directory: Path, *more: str) -> subprocess.Pope
 
 
 def _killOnce(urls: dict[str, str], directory: Path, dice: random.Random) -> None:
-    """
-    Start a driver, wait until each query has planned a micro-batch, and kill it and its JVM a
-    little later.
-    """
+    """Start a driver, and kill it with its JVM soon after each query has planned a micro-batch."""
     places = [
         directory / kind / f"{name}-checkpoint" / "offsets"
         for kind in urls
@@ -154,8 +151,7 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 def _forgive(directory: Path) -> None:
     """
-    A driver ended by itself: that is one more end at some moment if Spark only lost its patience
-    with a slow machine.
+    Accept that a driver ended because Spark had waited too long for a worker.
 
     @raise RuntimeError: for anything else.
     """
@@ -220,9 +216,7 @@ class Logs:
             self.stored += 100
 
     def complete(self) -> None:
-        """
-        Nothing more comes in.
-        """
+        """Publish no more messages."""
         self._isOver.set()
         self._publisher.join()
 
@@ -265,7 +259,7 @@ class Logs:
 
 def rounds(logs: Logs, directory: Path, kills: int, seed: int) -> dict[str, Any]:
     """
-    Kill so often, and count.
+    Kill drivers a number of times, let one finish, and count.
 
     @return: for each kind, what was stored, what the table holds, and what the other stream holds.
     """
@@ -278,9 +272,7 @@ def rounds(logs: Logs, directory: Path, kills: int, seed: int) -> dict[str, Any]
 
 
 def isWhole(counts: dict[str, Any]) -> bool:
-    """
-    Whether all hold each message once, as it was.
-    """
+    """Whether tables and copies have each message once and unchanged."""
     names = ("rows", "different", "most", "right", "copied", "ids", "data")
     return len(counts) == 2 and all(
         count[name] == count["stored"] > 0 for count in counts.values() for name in names

@@ -129,9 +129,7 @@ class StreamKind(Kind):
         Stream(self.connection, name).api("DELETE")
 
     def again(self, name: str, payloads: Iterable[bytes]) -> None:
-        """
-        Make one of the same name.
-        """
+        """Create a log of the same name."""
         stream = Stream(self.connection, name)
         stream.make(**self._config)
         deadline = time.monotonic() + PATIENCE
@@ -164,7 +162,7 @@ class ChannelKind(Kind):
         self._broker.fill(name, payloads)
 
     def trim(self, name: str, first: int) -> None:
-        """See L{Kind}: by what comes behind it."""
+        """Trim the channel by publishing further messages."""
         stop = self.state(name).stop
         self.fill(name, [b"more"] * (first + KEPT - stop))
 

@@ -92,8 +92,6 @@ def icebergCatalog(directory: Path) -> Iterator[None]:
 
 
 def openedInCatalog() -> Any:
-    """
-    The table of such an archive, as programs open it that have PyIceberg's own way to the store.
-    """
+    """The table of the archive, opened as by programs that configure PyIceberg themselves."""
     store = {"s3.endpoint": os.environ["AWS_ENDPOINT_URL"], "s3.region": "us-east-1"}
     return load_catalog("lake", **store).load_table(IN_CATALOG.partition(":")[2])

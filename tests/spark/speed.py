@@ -75,9 +75,7 @@ class Side:
     # The works.
 
     def read(self, directory: Path) -> None:
-        """
-        A batch, into nowhere.
-        """
+        """Read all rows in a batch, and discard them."""
         frame = self._spark.read.format("natsbroker").options(**self._options("LOG")).load()
         frame.write.format("noop").mode("overwrite").save()
 
@@ -106,9 +104,7 @@ class Side:
             raise RuntimeError(f"{rows} rows came of {self._rows}")
 
     def write(self, directory: Path) -> None:
-        """
-        Rows, until each is acknowledged.
-        """
+        """Write rows, and check that all are stored."""
         name = f"OUT{next(self._numbers)}"
         rows = self._spark.range(0, self._rows, 1, 2).selectExpr(
             f"cast(lpad(cast(id as string), {_SIZE}, 'x') as binary) data"
@@ -126,9 +122,7 @@ class Side:
             raise RuntimeError(f"{count} rows are stored of {self._rows}")
 
     def sample(self, directory: Path, work: Callable[[Side, Path], None]) -> Sample:
-        """
-        Do one of them, and measure.
-        """
+        """Do a piece of work and measure it."""
         do = functools.partial(work, self, directory)
         return sampled(self._rows, self.station.peer, self.station.server.pid, self.jvm, do)
 

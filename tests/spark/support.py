@@ -50,9 +50,7 @@ class Stream:
         return answer
 
     def make(self, **config: Any) -> None:
-        """
-        (Re)create it.
-        """
+        """Create the stream, or update it."""
         base = {
             "name": self.name,
             "subjects": [f"{self.name}.>"],
@@ -75,9 +73,7 @@ class Stream:
     def publish(
         self, subject: str, data: bytes, headers: Mapping[str, str] | bytes = b""
     ) -> dict[str, Any]:
-        """
-        The same with a whole subject.
-        """
+        """Publish to a subject, and return the acknowledgement."""
         block = headers if isinstance(headers, bytes) else Headers(headers).block()
         _, body = self._connection.answer(self._connection.ask(subject, data, block))
         answer = json.loads(body)
@@ -87,8 +83,7 @@ class Stream:
 
     def isReached(self) -> bool:
         """
-        Whether publishes reach the stream: in a cluster its interest spreads after the answer. No
-        message is stored.
+        Whether a published message reaches the stream, tested by a message that the stream refuses.
         """
         block = Headers({"Nats-Expected-Stream": "another"}).block()
         try:

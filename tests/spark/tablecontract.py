@@ -169,7 +169,7 @@ class TableContract:
         return table
 
     def check(self, root: Path, *missing: int) -> TableSnapshot:
-        """See that the table has each sequence once, save some, and is the same to everybody."""
+        """Check that the table has each sequence once except for some, for other programs too."""
         snapshot = tableAt(root).require()
         rows = sorted(self.seen(root), key=lambda row: int(str(row["seq"])))
         expected = [n for n in range(snapshot.start, snapshot.stop) if n not in missing]
@@ -198,7 +198,7 @@ class TableContract:
             table.append(TableSnapshot.first(LOG, 1), filed(table.directory, 1, 5), (), 5)
 
     def test_first(self, tmp_path: Path) -> None:
-        """The first version names its log. Of many processes that create it one succeeds."""
+        """The first version names its log. Several processes may create it at the same time."""
         root = tmp_path / "lake"
         tableAt(root, self.form).make()
         firsts = [TableSnapshot.first(LOG, 17) for _ in range(4)]
@@ -215,7 +215,7 @@ class TableContract:
         assert self.seen(root) == []
 
     def test_formats(self, table: ArchiveTable) -> None:
-        """An archive is found to be what it is, and is not opened as anything else."""
+        """The format of an archive is recognized, and opening it as another format is refused."""
         assert (
             tableAt(table.directory).form == tableAt(table.directory, self.form).form == self.form
         )
@@ -224,7 +224,7 @@ class TableContract:
                 tableAt(table.directory, other)
 
     def test_comesBack(self, table: ArchiveTable) -> None:
-        """A commit is read: ranges, rows, sizes, losses."""
+        """A commit is read back with its files, ranges and losses."""
         before = table.require()
         files = [*filed(table.directory, 12, 20, 15, 16), *filed(table.directory, 20, 22)]
         assert table.append(before, files, [(15, 17)], 25)
@@ -245,7 +245,7 @@ class TableContract:
         assert snapshot.version == before.version + 1
 
     def test_lost(self, table: ArchiveTable) -> None:
-        """Losses are joined over versions, also of versions with no other content."""
+        """Losses of several versions are joined."""
         assert table.append(table.require(), (), [(9, 12)], 12)
         assert table.require().lost == ((9, 12),)
         assert table.append(table.require(), (), [(12, 13)], 14)
@@ -291,7 +291,7 @@ class TableContract:
         assert table.require() == snapshot
 
     def test_outOfRange(self, table: ArchiveTable) -> None:
-        """A file with sequences outside of its version's range is refused."""
+        """A file that does not fit between two versions is refused."""
         before = table.require()
         [new] = filed(table.directory, 9, 12)
         for files, stop in (
@@ -305,7 +305,7 @@ class TableContract:
         assert self.check(table.directory, 3) == before
 
     def test_vacuumedBefore(self, table: ArchiveTable) -> None:
-        """A file that was deleted before a version names it is not named."""
+        """A file that was deleted before it is committed is refused."""
         before = table.require()
         [new] = filed(table.directory, 9, 12)
         (table.directory / new.path).unlink()
@@ -328,7 +328,7 @@ class TableContract:
         self.check(table.directory, 3, 9, 10, 11)
 
     def test_expiredMeanwhile(self, table: ArchiveTable, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Of two that change the losses at the same moment, the later one fails."""
+        """Of two simultaneous changes of the losses, one fails."""
         assert grow(table, 10, lost=[(4, 6)])
         assert grow(table, 20, lost=[(18, 20)])
         base, other = table.require(), tableAt(table.root)
@@ -390,7 +390,7 @@ class TableContract:
         assert len(self.check(table.directory, 3).files) == 1
 
     def test_days(self, tmp_path: Path) -> None:
-        """A table may have one file for each day, and keeps this when it is compacted."""
+        """A table may have a file for each day, which compacting preserves."""
         root = tmp_path / "lake"
         table = tableAt(root, self.form)
         table.make()
@@ -409,8 +409,7 @@ class TableContract:
 
     def test_damage(self, table: ArchiveTable) -> None:
         """
-        Rows that differ from the archived ones keep their checksums, so that compacting does not
-        hide them.
+        Compacting, even by another program, does not hide rows that differ from the archived ones.
         """
         [file] = filed(table.directory, 9, 12)
         forge(table.directory / file.path, 10)
@@ -435,7 +434,7 @@ class TableContract:
         ]
 
     def test_orphans(self, table: ArchiveTable) -> None:
-        """A file that no version names is seen by nobody."""
+        """A file that no version names is not read."""
         [orphan] = filed(table.directory, 9, 12)
         assert orphan not in table.require().files
         self.check(table.directory, 3)
@@ -464,7 +463,7 @@ class TableContract:
 
     @pytest.mark.skipif(sys.platform != "linux", reason="needs SIGXFSZ")
     def test_killed(self, table: ArchiveTable) -> None:
-        """A writer that is killed in the middle has changed nothing, and does not block others."""
+        """A writer that is killed changes nothing, and does not block later writers."""
         killed = 0
         for limit in self.fatal:
             before = table.require()

@@ -101,9 +101,7 @@ class TestBatch:
 
 
 def follow(broker: BrokerStation, channel: str, **options: str) -> StreamReader:
-    """
-    @return: what plans the micro-batches of a query; it never believes an old state.
-    """
+    """@return: the reader of a streaming query that never reuses the state of a channel."""
     given = {"servers": broker.url, "channel": channel, "pollInterval": "0.000001", **options}
     return StreamReader(("seq", "data"), readOptions(given, "readStream"))
 
@@ -180,7 +178,7 @@ class TestStream:
             query.stop()
 
     def test_keepsItsChannels(self, broker: BrokerStation) -> None:
-        """A query without patterns keeps its channels."""
+        """A row that a channel refuses fails the write with the reason."""
         names = broker.channel([b"x"]), broker.channel([b"x"])
         query = follow(broker, names[0])
         start = query.initialOffset()

@@ -146,7 +146,7 @@ class TestBatch:
         assert sum(batch.num_rows for task in tasks for batch in reader.read(task)) == 5
 
     def test_wrongPlaces(self, kind: Kind) -> None:
-        """Places that are not, and logs that are not read, are refused."""
+        """Invalid offsets, and offsets for logs that are not read, are refused."""
         name = kind.make([b"x"] * 5)
         for given, why in (
             ({"startingOffsets": "9"}, "ends before"),
@@ -163,10 +163,7 @@ class TestLoss:
     """Messages that are stored no more."""
 
     def test_deletedBeforePlanning(self, kind: Kind) -> None:
-        """
-        A message that was deleted before the read was planned is an error, or is passed over where
-        the option permits it.
-        """
+        """Messages that were deleted before planning are data loss, unless that is allowed."""
         name = kind.make([b"x"] * 20, isKept=True)
         kind.trim(name, 15)
         stop = kind.state(name).stop
@@ -193,9 +190,7 @@ class TestLoss:
 
 
 def follow(options: dict[str, str]) -> StreamReader:
-    """
-    @return: what plans a query from the beginning, and believes no old state.
-    """
+    """@return: the reader of a streaming query from the beginning."""
     given = {"startingOffsets": "earliest", "pollInterval": "0.000001", **options}
     return StreamReader(("seq", "data"), readOptions(given, "readStream"))
 
@@ -215,8 +210,8 @@ class TestStream:
 
     def test_replayed(self, kind: Kind) -> None:
         """
-        Micro-batches within a limit are the same when a new reader reads them again after more was
-        stored. Together they have each message once.
+        A new reader gives the same micro-batches again, after more messages are stored. Together
+        they have each message once.
         """
         name = kind.make([b"x"] * 25)
         options = kind.options(name, minPartitions="3")
@@ -237,7 +232,9 @@ class TestStream:
         other.stop()
 
     def test_lag(self, kind: Kind) -> None:
-        """Progress shows the end of the logs beside the query; what is available now is fixed."""
+        """
+        The progress shows the end of the logs. With availableNow, the end of the query is fixed.
+        """
         name = kind.make([b"x"] * 5)
         query = follow(kind.options(name))
         query.prepareForTriggerAvailableNow()
@@ -263,10 +260,7 @@ class TestStream:
             query.stop()
 
     def test_underLoad(self, kind: Kind) -> None:
-        """
-        The tail is read while others publish. All messages before an offset are read completely, by
-        one worker after the other, until each message was read once.
-        """
+        """While others publish, reading up to the current end gives each message once."""
         name = kind.make()
         if kind.option == "channel":
             kind.fill(name, [b"x"])
@@ -298,7 +292,7 @@ class TestWrite:
     """Storing."""
 
     def test_rows(self, kind: Kind) -> None:
-        """Each row is stored when a task ends, in order, however many may wait."""
+        """When a task ends, its rows are stored in order, for windows of any size."""
         for window in ("1", "1000"):
             name = kind.make()
             given = {"subject": f"{name}.x"} if kind.option == "stream" else {}
@@ -315,7 +309,7 @@ class TestWrite:
             assert table.column("data").to_pylist() == payloads
 
     def test_rowThatCannotBeStored(self, kind: Kind) -> None:
-        """A row that cannot be stored fails its task, with the reason."""
+        """A row that cannot be stored fails the task with the reason."""
         name = kind.make()
         given = {"subject": f"{name}.x"} if kind.option == "stream" else {}
         options = readOptions(kind.options(name, **given), "write")

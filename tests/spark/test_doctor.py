@@ -18,7 +18,7 @@ from natsbroker.spark import cli, doctor
 
 
 def test_healthy(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything is named, and was tried: a query in the JVM and one in a worker."""
+    """The doctor names all parts, and runs a query in the JVM and one in a worker."""
     out = io.StringIO()
     monkeypatch.setattr(doctor, "session", lambda *given: spark)
     assert doctor.examine(out)
@@ -55,7 +55,7 @@ def versions(monkeypatch: pytest.MonkeyPatch, **installed: str) -> None:
 
 
 def test_extras(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The available extras are named, and the command that installs others."""
+    """Installed extras are named, and the command that installs the others."""
     versions(monkeypatch, pyspark="4.3.0", pyarrow="26.0.1", deltalake="1.6.6")
     out = io.StringIO()
     monkeypatch.setattr(doctor, "session", lambda *given: spark)
@@ -83,7 +83,7 @@ def test_clientAlone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_noPackage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every missing package is named, with the command that installs it; no test is run then."""
+    """Each missing package is named, with the command that installs it. Nothing is run."""
     versions(monkeypatch)
     out = io.StringIO()
     assert not doctor.examine(out)
@@ -108,7 +108,7 @@ def test_noJava(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_queryFails(monkeypatch: pytest.MonkeyPatch, spark: Any) -> None:
-    """A session that cannot be had is a failure with its first line."""
+    """If no session can be started, the first line of the reason is shown."""
 
     def make(*given: Any) -> Any:
         raise RuntimeError("JVM exited\nand more")

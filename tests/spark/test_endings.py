@@ -54,9 +54,7 @@ class Place:
             self.kind = StreamKind(Station(server), storage="file")
 
     def options(self, name: str, **more: str) -> dict[str, str]:
-        """
-        @return: options with which little is fetched at a time.
-        """
+        """@return: options for reading in small pieces."""
         return self.kind.options(name, fetchBytes="1024", batchRows="2", **more)
 
 
@@ -95,7 +93,9 @@ READS = pytest.mark.parametrize("read", [batch, query])
 
 
 class TasklessWriter(StreamWriter):
-    """A writer of micro-batches that no task of Spark gives a query and a number."""
+    """
+    A writer of micro-batches that gets the id of the query from the test, not from a task of Spark.
+    """
 
     def _place(self) -> tuple[str, int, int]:
         return str(uuid.uuid4()), 0, 0
@@ -111,9 +111,7 @@ def written(options: dict[str, str], batches: Iterator[Any], kind: Any = BatchWr
 
 
 def archived(options: dict[str, str], root: Path) -> tuple[int, dict[str, Any], str]:
-    """
-    The exit code of the job C{archive}, its last line, and its errors.
-    """
+    """Run the job C{archive}; return its exit code, its last line and its errors."""
     out, err = io.StringIO(), io.StringIO()
     arguments = ["archive", "--master", "inline", "--to", str(root)]
     for name, value in options.items():
@@ -185,9 +183,7 @@ class TestGone:
     def test_stream(
         self, read: Callable[[dict[str, str]], Iterator[Any]], station: Station
     ) -> None:
-        """
-        A stream that is deleted between two pieces of a task is a loss, and so is a replaced one.
-        """
+        """A stream that is deleted, or created again, in the middle of a task is data loss."""
         kind = StreamKind(station)
         for isBack in (False, True):
             name = kind.make([b"x" * 1000] * 20)

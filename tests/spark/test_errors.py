@@ -15,7 +15,7 @@ KINDS = [value for value in vars(errors).values() if isinstance(value, type)]
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind is not errors.ApiError])
 def test_travels(kind: type[Exception]) -> None:
-    """A pickled error is read unchanged, and has the common base class."""
+    """An error keeps its text and type when it is pickled."""
     error = kind("what happened")
     copy = pickle.loads(pickle.dumps(error))
     assert (type(copy), str(copy)) == (type(error), "what happened")
@@ -23,6 +23,6 @@ def test_travels(kind: type[Exception]) -> None:
 
 
 def test_apiErrorKeepsItsNumber() -> None:
-    """The server's number for the reason travels too, and is no part of the text."""
+    """A pickled error of the API keeps its number."""
     copy = pickle.loads(pickle.dumps(errors.ApiError("stream not found", 10059)))
     assert (str(copy), copy.code) == ("stream not found", 10059)

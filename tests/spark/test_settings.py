@@ -60,7 +60,7 @@ def test_suggestion(name: str, suggestion: str) -> None:
 
 
 def test_noSuggestion() -> None:
-    """No suggestion is made for a name that resembles no option. Paths lead to streams."""
+    """If no option has a similar name, none is suggested."""
     with pytest.raises(OptionError, match=r"there is no option 'qqqq'$"):
         readOptions({**LEAST, "qqqq": "x"})
     with pytest.raises(OptionError, match="take no path here: the option 'stream'"):
@@ -69,7 +69,7 @@ def test_noSuggestion() -> None:
 
 @pytest.mark.parametrize("name", PLANNED)
 def test_planned(name: str) -> None:
-    """A planned option is refused as such."""
+    """A planned option is refused as not yet supported."""
     with pytest.raises(OptionError, match=f"the option '{name}' is not supported yet"):
         readOptions({**LEAST, name: "1"})
 
@@ -96,7 +96,7 @@ def test_wrongValue(name: str, value: str) -> None:
 
 
 def test_otherUse() -> None:
-    """An option for another use is refused, and is not among the values."""
+    """An option for another operation is refused, and has no default there."""
     with pytest.raises(OptionError, match="'endingOffsets' is for read, not for readStream"):
         readOptions({**LEAST, "endingoffsets": "5"}, "readStream")
     with pytest.raises(OptionError, match="'maxOffsetsPerTrigger' is for readStream, not for read"):
@@ -105,14 +105,14 @@ def test_otherUse() -> None:
 
 
 def test_sparksOwn() -> None:
-    """An option that Spark adds by itself does not concern the table."""
+    """C{checkpointLocation}, which Spark adds, is accepted for streaming writes only."""
     assert "window" in readOptions({**LEAST, "checkpointLocation": "/c"}, "writeStream")
     with pytest.raises(OptionError, match="there is no option 'checkpointLocation'"):
         readOptions({**LEAST, "checkpointLocation": "/c"})
 
 
 def test_namesAreDifferent() -> None:
-    """No two options differ in case only, and none is both existing and planned."""
+    """No two options differ only in case."""
     names = [option.name.lower() for option in OPTIONS] + [option.lower() for option in PLANNED]
     assert len(set(names)) == len(names)
 

@@ -38,7 +38,7 @@ _EACH = 40
 
 class _Publisher(threading.Thread):
     """
-    Stores messages that say their sequence.
+    Publishes messages whose payload is their sequence.
 
     @ivar last: the last that is acknowledged.
     @ivar allowed: how many there may be by now.
@@ -64,9 +64,7 @@ class _Publisher(threading.Thread):
 
 
 def _found(frame: Any) -> Any:
-    """
-    The number of rows of a DataFrame, all from 1 on, and of those that do not fit their sequence.
-    """
+    """The number of rows of a DataFrame, and of those with a wrong sequence."""
     return frame.selectExpr(
         "count(*) AS rows",
         "count(DISTINCT seq) AS different",

@@ -49,7 +49,7 @@ class TestBare:
 
     @given(kinds, st.data())
     def test_noRecord(self, kind: Kind, data: st.DataObject) -> None:
-        """A value that is no record is one column."""
+        """A value that is no record becomes a single column."""
         value = data.draw(kind.values)
         content = seen(codecOf(kind.schema), written(kind.schema, value))
         isRecord = isinstance(kind.schema, dict) and kind.schema["type"] == "record"
@@ -58,7 +58,7 @@ class TestBare:
 
     @given(records, st.data(), st.binary(min_size=1, max_size=3))
     def test_garbage(self, kind: Kind, data: st.DataObject, more: bytes) -> None:
-        """A value with additional bytes is bad, and so is one without its end."""
+        """A value with additional or missing bytes is bad."""
         whole = written(kind.schema, data.draw(kind.values))
         codec = codecOf(kind.schema)
         with pytest.raises(BadPayload, match=f"{len(more)} bytes follow the value"):
@@ -69,7 +69,7 @@ class TestBare:
 
     @given(records, st.binary(max_size=50), st.data())
     def test_anyBytes(self, kind: Kind, data: bytes, drawn: st.DataObject) -> None:
-        """Any bytes are bad or of the schema's types."""
+        """Random bytes are either bad or decoded to the schema's types."""
         whole = bytearray(written(kind.schema, drawn.draw(kind.values)))
         if whole:
             whole[drawn.draw(st.integers(0, len(whole) - 1))] ^= drawn.draw(st.integers(1, 255))
@@ -106,11 +106,13 @@ class TestConfluent:
     }
 
     def framed(self, number: int, schema: Any, value: Any) -> bytes:
-        """As Confluent's serializers write it."""
+        """A value in Confluent's frame."""
         return struct.pack(">bI", 0, number) + written(schema, value)
 
     def test_versions(self) -> None:
-        """Every schema of the directory is read, into the columns of one of them."""
+        """
+        Messages of every schema in the directory are converted to the columns of the chosen one.
+        """
         codec = confluent(self.FILES, "7")
         assert codec.columns.names == ["number", "more"]
         new = self.framed(7, NEW, {"number": 1 << 40, "more": "x"})
@@ -136,13 +138,13 @@ class TestConfluent:
         ],
     )
     def test_badPayload(self, data: bytes, error: str) -> None:
-        """A payload of none of the messages is bad, with its error."""
+        """A payload that belongs to no schema is bad, with the reason."""
         with pytest.raises(BadPayload, match=error):
             confluent(self.FILES, "7").decode(data)
 
     @given(st.sampled_from([1, 7, 8, 9]), st.binary(max_size=30))
     def test_anyBytesAndSchema(self, number: int, data: bytes) -> None:
-        """Any bytes are bad or of the schema's types."""
+        """Random bytes in the frame are either bad or decoded to the schema's types."""
         codec = confluent(self.FILES, "7")
         try:
             row = codec.decode(struct.pack(">bI", 0, number) + data)
@@ -176,7 +178,9 @@ class TestSingleObjects:
         assert bytes.fromhex(fingerprint) == (0x7275D51A3F395C8F).to_bytes(8, "little")
 
     def test_versions(self) -> None:
-        """Every schema of the directory is read, into the columns of one of them."""
+        """
+        Messages of every schema in the directory are converted to the columns of the chosen one.
+        """
         codec = singleObjects(self.FILES, "new.avsc")
         for name, schema, value in (
             ("new.avsc", NEW, {"number": 5, "more": None}),

@@ -100,7 +100,7 @@ class TestColumns:
             assert columns(schema) == f"value {kind}"
 
     def test_names(self) -> None:
-        """A type that has a name may be used again, in its namespace."""
+        """A named type may be used again by its name."""
         point = {**record(("x", "int"), name="Point"), "namespace": "geo"}
         schema = {**record(("a", point), ("b", "geo.Point"), ("c", "Point")), "namespace": "geo"}
         inner = "STRUCT<x: INT>"
@@ -108,7 +108,7 @@ class TestColumns:
 
     @pytest.mark.parametrize(("schema", "error"), WRONG, ids=range(len(WRONG)))
     def test_unsupportedSchemas(self, schema: Any, error: str) -> None:
-        """A text that is no schema, or has no columns, is refused with the file and the place."""
+        """An invalid or unsupported schema is refused with its file and the place."""
         text = schema if isinstance(schema, bytes) else schemaText(schema)
         with pytest.raises(OptionError, match=f"^a.avsc: .*{error}"):
             readAvro(text, "a.avsc")
@@ -136,7 +136,7 @@ class TestValues:
         return row["value"]
 
     def test_choices(self) -> None:
-        """Of several types one has the value, and the others are null."""
+        """A union becomes a struct in which one member has the value."""
         schema = ["null", "int", "string"]
         assert self.read(schema, b"\x00") is None
         assert self.read(schema, b"\x02\x0a") == {"member0": 5, "member1": None}
@@ -144,13 +144,13 @@ class TestValues:
         assert self.read(["int", "long"], b"\x00\x03") == -2
 
     def test_timestampBeyondTheYear9999(self) -> None:
-        """A time that Python has not is bad."""
+        """A time after the year 9999 is bad."""
         schema = {"type": "long", "logicalType": "timestamp-millis"}
         with pytest.raises(BadPayload, match="OverflowError"):
             self.read(schema, written("long", 1 << 60))
 
     def test_decimals(self) -> None:
-        """A decimal may be padded, and has not more digits than it may."""
+        """A decimal may have more bytes than necessary, but not more digits than its precision."""
         schema = {"type": "bytes", "logicalType": "decimal", "precision": 3, "scale": 1}
         assert str(self.read(schema, b"\x06\xff\xfc\x19")) == "-99.9"
         for data in (b"\x04\x03\xe8", b"\x04\xfc\x18"):
@@ -158,7 +158,7 @@ class TestValues:
                 self.read(schema, data)
 
     def test_emptyRecords(self) -> None:
-        """An empty record is present or null."""
+        """An empty record is decoded as true or null."""
         schema = ["null", json.loads(schemaText(record(name="Nothing")))]
         assert self.read(schema, b"\x02") is True
         assert self.read(schema, b"\x00") is None

@@ -27,7 +27,7 @@ class TestReading:
 
     @pytest.mark.parametrize(("kind", "word"), SIMPLE)
     def test_types(self, kind: Any, word: str) -> None:
-        """Each type has its word."""
+        """Each type is read from Spark's word for it, and written with that word."""
         assert readSchema(f"a {word}").field("a").type == kind
         assert ddlText(pa.schema([pa.field("a", kind)])) == f"a {word}"
 
@@ -43,7 +43,7 @@ class TestReading:
         ],
     )
     def test_spellings(self, text: str, same: str) -> None:
-        """Spark's other spellings mean the same."""
+        """Spark's other spellings of a schema are understood."""
         same = same or "s STRUCT<x: INT NOT NULL, y: ARRAY<MAP<STRING, TINYINT>>>"
         assert ddlText(readSchema(text)) == same
 
@@ -77,7 +77,7 @@ class TestReading:
             readSchema(text)
 
     def test_names(self) -> None:
-        """Names are looked at in maps as well."""
+        """Names that differ only in case are refused in maps as well."""
         inside = pa.map_(pa.string(), pa.struct([("x", pa.int8()), ("X", pa.int8())]))
         with pytest.raises(OptionError, match=r"column m\{\}.X is there twice"):
             checkNames([pa.field("m", inside)])

@@ -33,7 +33,7 @@ def test_arrays() -> None:
 
 
 def test_registered(spark: Any) -> None:
-    """Payloads behind the frame of a registry become a struct, with columns by their names."""
+    """Payloads with a registry's frame become a struct with the columns of the schema."""
     with registryServer() as server:
         server.answers = {
             "/subjects/orders/versions/latest": {"id": 5, "schema": ""},

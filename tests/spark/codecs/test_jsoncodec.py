@@ -112,7 +112,7 @@ class TestRight:
         ],
     )
     def test_spellings(self, ddl: str, text: str, value: Any) -> None:
-        """The same value may be written in some ways."""
+        """A value may be spelt in several ways."""
         if "TIMESTAMP" in ddl:
             value = datetime(2026, 11, 20, 7, 0, 0, 123456, UTC)
         assert decoded(ddl, text) == {"a": value}
@@ -122,7 +122,10 @@ class TestRight:
         assert decoded("a INT", '{"a": 1, "a": 2}') == {"a": 2}
 
     def test_deepUnknown(self) -> None:
-        """An unknown value is not passed over if it is nested too deeply."""
+        """
+        A value of an unknown key is bad if it is nested too deeply, even if unknown keys are
+        ignored.
+        """
         with pytest.raises(BadPayload, match="it is nested too deeply"):
             decoded("a INT", '{"b": ' + "[" * 200_000, False)
 
@@ -192,7 +195,7 @@ class TestWrong:
 
     @pytest.mark.parametrize(("ddl", "text", "error"), WRONG, ids=range(len(WRONG)))
     def test_badPayloads(self, ddl: str, text: str | bytes, error: str) -> None:
-        """A bad payload is bad, with its error."""
+        """A payload that is not an object of the schema is bad, with the reason."""
         with pytest.raises(BadPayload, match=error):
             decoded(ddl, text)
 
@@ -201,7 +204,7 @@ class TestWrong:
         st.binary() | st.from_regex(r"\{(\"[a-z]\":[\[{0-9e.,}\]]*)*\}").map(str.encode),
     )
     def test_anyBytes(self, fields: list[Any], data: bytes) -> None:
-        """Any bytes are bad or of the schema's types."""
+        """Random bytes are either bad or decoded to the schema's types."""
         try:
             row = JSONCodec(pa.schema(fields), isUnknownBad=False).decode(data)
         except BadPayload:
@@ -210,7 +213,7 @@ class TestWrong:
 
     @given(structs(types), st.data())
     def test_otherTypes(self, fields: list[Any], data: st.DataObject) -> None:
-        """Values of other types are bad, or are converted."""
+        """A value of another type is either bad or converted."""
         kind = data.draw(types)
         text = "{" + json.dumps(fields[0].name) + ":" + written(kind, data.draw(values(kind))) + "}"
         try:

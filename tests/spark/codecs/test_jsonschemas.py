@@ -46,18 +46,18 @@ def columns(properties: Any, **more: Any) -> str:
     ],
 )
 def test_types(schema: Any, kind: str) -> None:
-    """A value of a schema has the type of its column."""
+    """The type of a schema determines the type of its column."""
     assert columns({"a": schema}, **{"$defs": {"item": ITEM}}) == f"a {kind}"
 
 
 def test_required() -> None:
-    """A required value must be there, unless it may be null."""
+    """A required value that may not be null has a column that is not nullable."""
     properties = {"a": {"type": "integer"}, "b": {"type": ["integer", "null"]}}
     assert columns(properties, required=["a", "b"]) == "a BIGINT NOT NULL, b BIGINT"
 
 
 def test_references() -> None:
-    """References lead into other schemas, and on from there."""
+    """References may lead into other schemas, and from those to further ones."""
     other = {"$defs": {"n/m": {"type": "integer"}}, "properties": {"n": {"$ref": "#/$defs/n~1m"}}}
     schema = {"properties": {"x": {"$ref": "other.json"}, "y": {"$ref": "other.json#/$defs/n~1m"}}}
     schemaColumns = jsonColumns(

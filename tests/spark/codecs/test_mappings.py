@@ -20,7 +20,7 @@ class TestReading:
     """Mappings as texts."""
 
     def test_json(self, tmp_path: Path) -> None:
-        """Columns stand in quotes, or in a file."""
+        """The columns of a JSON mapping stand in quotes or in a file."""
         (tmp_path / "x.ddl").write_text("id BIGINT,\n v DOUBLE\n")
         texts = ['a.*=json:"id BIGINT"', f"b.>=json:{tmp_path}/x.ddl", "c=b=json:'x INT'"]
         one, two, three = readMappings(texts, {})
@@ -29,7 +29,7 @@ class TestReading:
         assert (three.pattern, three.table) == ("c=b", "c_b")
 
     def test_avro(self, tmp_path: Path) -> None:
-        """Schemas are files, or directories with one file for the table."""
+        """An Avro mapping names a schema file, or a directory and the schema of the table."""
         for name in ("7.avsc", "8.avsc", "other.txt"):
             (tmp_path / name).write_bytes(ID)
         texts = [
@@ -49,7 +49,7 @@ class TestReading:
             assert codecOf(mapping).columns.names == ["id"]
 
     def test_protobuf(self, tmp_path: Path) -> None:
-        """A message of a set of descriptors."""
+        """A Protobuf mapping names a descriptor file and a message in it."""
         file = descriptor_pb2.FileDescriptorProto(name="t.proto", package="t", syntax="proto3")
         file.message_type.add(name="M").field.add(name="x", number=1, type=5, label=1)
         path = tmp_path / "d.pb"
@@ -62,7 +62,7 @@ class TestReading:
             readMappings([f"a=protobuf:{path}#t.N"], {})
 
     def test_workers(self, tmp_path: Path) -> None:
-        """A mapping passes to workers, which need no files."""
+        """A mapping that is pickled for workers contains its schemas."""
         (tmp_path / "a.avsc").write_bytes(ID)
         mappings = readMappings([f"a=avro:{tmp_path}/a.avsc"], {})
         (tmp_path / "a.avsc").unlink()
@@ -107,7 +107,7 @@ class TestReading:
         ],
     )
     def test_tables(self, patterns: list[str], names: dict[str, str], error: str) -> None:
-        """Every mapping has a table of its own."""
+        """Mappings whose tables have the same name are refused."""
         with pytest.raises(OptionError, match=error):
             readMappings([f"{pattern}=json:'x INT'" for pattern in patterns], names)
 

@@ -14,7 +14,7 @@ from natsbroker.spark.errors import OptionError
 
 
 class Counted:
-    """A codec of payloads that are as many as its number of bytes."""
+    """A codec that accepts payloads of a given size."""
 
     def __init__(self, size: int) -> None:
         if size > 8:
@@ -32,7 +32,7 @@ class Counted:
 
 
 def test_framed() -> None:
-    """A payload is checked by the schema that it names, and read by that of the columns."""
+    """A payload is decoded by the schema that it names. Each schema is read once."""
     made: list[int] = []
 
     def codecOf(size: int) -> Counted:

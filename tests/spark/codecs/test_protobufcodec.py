@@ -224,7 +224,7 @@ class TestRight:
         assert (content["left"], content["right"], content["nothing"]) == (None, "", True)
 
     def test_nanoseconds(self) -> None:
-        """A time has its microseconds."""
+        """A time is cut to microseconds."""
         message = MESSAGE()
         message.at.seconds, message.at.nanos = -1, 999_999_999
         moment = datetime(1969, 12, 31, 23, 59, 59, 999_999, timezone.utc)
@@ -243,13 +243,13 @@ class TestWrong:
 
     @pytest.mark.parametrize("data", [b"\xff", b"\x0a", b"\x0c", b"\x07", b"\x0a\xff\xff\xff\x7fx"])
     def test_broken(self, data: bytes) -> None:
-        """Bytes that are no fields, also behind a message, are bad."""
+        """Bytes that are no message are bad, also after a message."""
         whole = MESSAGE(one_string="x").SerializeToString()
         for payload in (data, whole + data):
             assert "it is not such a message" in bad(payload)
 
     def test_unknown(self) -> None:
-        """Fields that a message has not, also deep inside, are bad, or passed over."""
+        """Unknown fields, also in nested messages, are bad, or ignored on request."""
         message = MESSAGE(one_int32=5)
         message.inners.add(x=1).MergeFromString(b"\xf8\x07\x01")
         codec = ProtobufCodec(setOf(RICH), "t.pb", "t.M", isUnknownBad=False)
@@ -258,7 +258,7 @@ class TestWrong:
             assert codec.decode(data)["one_int32"] in (0, 5)
 
     def test_values(self) -> None:
-        """Values that the columns have no place for are bad."""
+        """Values without an equivalent in the columns are bad."""
         assert bad(MESSAGE(colour=7).SerializeToString()) == "colour: 7 is not a value of t.Colour"
         for seconds, nanos in ((1 << 40, 0), (0, -1), (0, 1_000_000_000)):
             message = MESSAGE()
@@ -270,7 +270,10 @@ class TestWrong:
         assert "it is not such a message" in bad(bytes([number << 3 | 2, 1, 0xFF]))
 
     def test_proto2(self) -> None:
-        """A required field of proto2 must be there, texts are UTF-8, and extensions are unknown."""
+        """
+        In proto2, a missing required field is bad, and so are extensions and text that is not
+        UTF-8.
+        """
         message = DescriptorProto(
             name="M",
             field=[field("a", "int32", label=2), field("s", "string")],
@@ -286,7 +289,7 @@ class TestWrong:
 
     @given(st.binary(max_size=40))
     def test_anyBytes(self, data: bytes) -> None:
-        """Any bytes are bad or of the columns' types."""
+        """Random bytes are either bad or decoded to the columns' types."""
         for codec in (CODEC, ProtobufCodec(setOf(RICH), "t.pb", "t.M", isUnknownBad=False)):
             try:
                 row = codec.decode(data)
@@ -295,7 +298,7 @@ class TestWrong:
             pa.array([row], pa.struct(list(codec.columns)))
 
     def test_deep(self) -> None:
-        """Fields that are nested as deeply as the bytes allow are bad, or passed over."""
+        """A message with very deeply nested groups is bad."""
         groups = b"\xfb\x07" * 100_000 + b"\xfc\x07" * 100_000
         assert "it is not such a message" in bad(groups)
 
@@ -304,13 +307,13 @@ class TestDescriptors:
     """Sets of descriptors."""
 
     def test_pure(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Google's library in pure Python, which checks less, is refused."""
+        """Google's library in pure Python is refused."""
         monkeypatch.setattr(api_implementation, "Type", lambda: "python")
         with pytest.raises(OptionError, match="Protobuf needs the compiled form"):
             ProtobufCodec(setOf(RICH), "t.pb", "t.M")
 
     def test_imports(self) -> None:
-        """A file that Google's library has need not be in a set, and any other must be."""
+        """Imported files must be in the descriptor file, unless they are Google's own."""
         other = fileOf(
             DescriptorProto(name="Other", field=[field("x", "int32")]),
             name="other.proto",
@@ -364,7 +367,8 @@ class TestDescriptors:
     )
     def test_unsupportedDescriptors(self, data: bytes, error: str) -> None:
         """
-        A descriptor without such a message, or without columns for it, is refused with the file.
+        A descriptor file without the message, or whose message has no columns, is refused by its
+        name.
         """
         with pytest.raises(OptionError, match=f"^t.pb: .*{error}"):
             ProtobufCodec(data, "t.pb", "t.M")

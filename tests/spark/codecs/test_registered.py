@@ -55,7 +55,10 @@ def framed(number: int, data: bytes) -> bytes:
 
 
 def test_avro(server: RegistryServer) -> None:
-    """References are followed, and values of an older schema are converted to the newest."""
+    """
+    Avro schemas with references are read from the registry, and messages of older schemas are
+    converted to the newest.
+    """
     reference = [{"name": "Clerk", "subject": "clerk", "version": 3}]
     server.answers = {
         "/subjects/orders/versions/latest": {"id": 2, "schema": ""},
@@ -103,7 +106,10 @@ def serialized(*fields: str, dependency: str = "") -> str:
 
 
 def test_protobuf(server: RegistryServer) -> None:
-    """Messages are found by their index, references followed, and newer fields left out."""
+    """
+    Protobuf schemas with references are read from the registry. Newer fields of a message are left
+    out.
+    """
     other = descriptor_pb2.FileDescriptorProto(name="x", package="other", syntax="proto3")
     clerk = other.message_type.add(name="Clerk")
     clerk.field.add(name="name", number=1, type=_FIELD.TYPE_STRING, label=1)
@@ -140,7 +146,10 @@ def test_protobuf(server: RegistryServer) -> None:
 
 
 def test_json(server: RegistryServer) -> None:
-    """References are followed, and values of another schema are read without its other keys."""
+    """
+    JSON schemas with references are read from the registry. Keys that only another schema has are
+    left out.
+    """
     clerk = {"type": "object", "properties": {"name": {"type": "string"}}}
     old = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
     new = {"properties": {"id": {"type": "integer"}, "by": {"$ref": "clerk.json"}}}

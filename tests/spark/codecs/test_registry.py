@@ -17,7 +17,10 @@ from tests.spark.registries import certified, registryServer
 
 
 def test_askedOnce(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A schema is requested once, also a missing one, and not all are kept."""
+    """
+    A schema, or its absence, is requested once while it is in the cache. The cache has a limited
+    size.
+    """
     monkeypatch.setattr(registry, "_MOST", 2)
     with registryServer() as server:
         for number in range(3):
@@ -32,7 +35,7 @@ def test_askedOnce(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_retried(tmp_path: Path) -> None:
-    """A registry that fails is asked again, with credentials, and then that is an error."""
+    """A failing request is repeated, with credentials, a limited number of times."""
     secret = tmp_path / "auth"
     secret.write_text("anna:pw\n")
     pauses: list[float] = []
@@ -60,7 +63,9 @@ def test_retried(tmp_path: Path) -> None:
 
 
 def test_tls(tmp_path: Path) -> None:
-    """A registry is trusted by its authority alone, and knows its clients by their certificates."""
+    """
+    Over TLS, the registry must have a certificate of the given authority, and clients show theirs.
+    """
     writeCertificates(tmp_path)
     ca, cert, key = (str(tmp_path / name) for name in ("ca.pem", "client.pem", "client-key.pem"))
     both = tmp_path / "both.pem"

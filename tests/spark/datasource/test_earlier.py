@@ -23,7 +23,10 @@ from natsbroker.spark.datasource.streaming import (
 
 
 def test_passesStart() -> None:
-    """Spark passes the place of a query since 4.2, and the source chooses the reader by that."""
+    """
+    Since Spark 4.2, a reader gets the start of each micro-batch. For earlier releases, another
+    reader is used.
+    """
     isNew = tuple(int(x) for x in pyspark.__version__.split(".")[:2]) >= (4, 2)
     assert PASSES_START is isNew
     source = NatsBrokerSource({"servers": "nats://127.0.0.1:1", "stream": "S"})

@@ -50,13 +50,13 @@ class TestKept:
         ],
     )
     def test_otherCheckpoint(self, offset: dict[str, Any], why: str) -> None:
-        """The checkpoint of something else is refused."""
+        """A checkpoint of another source is refused."""
         with pytest.raises(OptionError, match=why):
             readOffset(offset, ["A"])
 
     @pytest.mark.parametrize("names", [["A"], ["A", "B", "C"], ["A", "C"]])
     def test_otherStreams(self, names: list[str]) -> None:
-        """A query keeps its streams."""
+        """A query whose streams differ from those of its checkpoint is refused."""
         offset = offsetOf({"A": ("then", 1), "B": ("then", 1)})
         with pytest.raises(OptionError, match="the checkpoint is of the streams A, B, and the"):
             readOffset(offset, names)
@@ -92,8 +92,8 @@ class TestAdvance:
     )
     def test_rows(self, lags: list[int], limit: int) -> None:
         """
-        A limit of rows is used up and shared by need, and no missing rows are planned. Each stream
-        with new messages is read, although the limit is too small for that.
+        The limit of rows is shared among streams by their lag. Each stream with new messages gets
+        at least one row.
         """
         places = {str(n): ("then", 7) for n in range(len(lags))}
         states = {str(n): stateOf(str(n), 7 + lag) for n, lag in enumerate(lags)}
@@ -104,7 +104,7 @@ class TestAdvance:
         assert all(0 <= step <= lag for step, lag in zip(steps, lags, strict=True))
 
     def test_quietStream(self) -> None:
-        """Three messages of a quiet stream are read within three micro-batches of a busy one."""
+        """A quiet stream keeps up beside a busy one."""
         places: Any = {"busy": ("then", 1), "quiet": ("then", 1)}
         states = {"busy": stateOf("busy", 10**9), "quiet": stateOf("quiet", 4)}
         for _ in range(3):
@@ -112,7 +112,7 @@ class TestAdvance:
         assert places == {"busy": ("then", 298), "quiet": ("then", 4)}
 
     def test_shrunkenStream(self) -> None:
-        """A stream that has gone back is a loss."""
+        """A stream that ends before the query's position is data loss."""
         with pytest.raises(DataLoss, match="ends before 9, and the query has read up to 9"):
             advance({"A": ("then", 10)}, {"A": stateOf("A", 9)}, 0, 0)
 
@@ -121,7 +121,7 @@ class TestPresent:
     """Streams that were deleted."""
 
     def test_goneIsLoss(self) -> None:
-        """A stream that was deleted, or replaced by one of its name, is a loss."""
+        """A stream that was deleted or created again is data loss."""
         with pytest.raises(LogGone, match=r"made again \(before, now then\)"):
             present({"A": ("before", 1)}, {"A": stateOf("A", 9)}, None)
         with pytest.raises(LogGone, match="stream A is gone: the query has read up to 4"):

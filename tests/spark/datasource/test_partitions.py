@@ -21,7 +21,7 @@ from tests.spark.support import CONFIG, Station, Stream
 
 
 def test_pickledTask(station: Station) -> None:
-    """A pickled task gives its range as batches of the columns."""
+    """A task that was pickled reads its range."""
     stream = station.stream()
     stream.fill([b"a", b"b", b"c"])
     options = readOptions({"servers": station.url, "stream": stream.name})
@@ -53,9 +53,7 @@ class TestCredentials:
     """Options for every kind of credential, on a nats-server that requires it."""
 
     def reads(self, server: Server, **options: str) -> int:
-        """
-        @return: how many rows a task reads of a stream that is written with the same options.
-        """
+        """The number of rows that a task reads with given options, which also serve for writing."""
         given = {"servers": server.url, "stream": "S", **options}
         with connected(readOptions(given)) as connection:
             stream = Stream(connection, "S")

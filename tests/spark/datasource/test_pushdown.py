@@ -59,7 +59,7 @@ def left(*conditions: Any) -> list[tuple[str, int, int]]:
     ],
 )
 def test_ranges(conditions: list[Any], expected: list[tuple[str, int, int]]) -> None:
-    """Conditions on C{seq} and C{stream} narrow the ranges. Others do not."""
+    """Conditions on C{seq} and C{stream} narrow the ranges to read; other conditions do not."""
     assert left(*conditions) == expected
 
 
@@ -89,7 +89,7 @@ def test_ranges(conditions: list[Any], expected: list[tuple[str, int, int]]) -> 
 def test_patterns(
     conditions: list[Any], given: tuple[str, ...], expected: tuple[str, ...] | None
 ) -> None:
-    """Conditions on C{subject} become filters where they are subjects."""
+    """Conditions on C{subject} become filters if they are valid subjects."""
     limits = PushedFilters()
     for condition in conditions:
         limits.take(condition)
@@ -119,7 +119,7 @@ def test_frames(broker: BrokerStation, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_times(station: Station) -> None:
-    """Conditions on C{time} become sequences, and leave no row out that they select."""
+    """Conditions on C{time} narrow the range to read, and no selected row is lost."""
     stream = station.stream()
     stream.fill([b"x"] * 20)
     reader = PushingReader(
@@ -147,7 +147,8 @@ def test_times(station: Station) -> None:
 
 def test_timesAway(station: Station) -> None:
     """
-    Conditions that no message meets leave nothing to read. Times without a zone are left to Spark.
+    If no message can meet the conditions on C{time}, the range is empty. Times without a zone are
+    ignored.
     """
     stream = station.stream()
     stream.fill([b"x"] * 3)
@@ -168,7 +169,7 @@ def test_timesAway(station: Station) -> None:
 
 @pytest.mark.parametrize("server", ["station", "broker"])
 def test_notUtf8(server: str, request: pytest.FixtureRequest) -> None:
-    """A subject that is not UTF-8 is found by the text that its column shows."""
+    """A condition finds a subject that is not UTF-8 by the text in its column."""
     started: Station | BrokerStation = request.getfixturevalue(server)
     stream = started.stream()
     subject = stream.name.encode() + b".\xff"

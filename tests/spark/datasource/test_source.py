@@ -79,7 +79,7 @@ class TestRows:
         assert read.load().where("time_ns > 0").count() == 4
 
     def test_otherZone(self, spark: Any, station: Station, stream: Stream) -> None:
-        """The session's time zone changes how times are shown, and no time."""
+        """The session's time zone does not change the values of times."""
         frame = reader(spark, station, stream, includeMetadata="true").load()
         spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
         try:
@@ -88,7 +88,7 @@ class TestRows:
             spark.conf.set("spark.sql.session.timeZone", "UTC")
 
     def test_severalStreams(self, spark: Any, station: Station, stream: Stream) -> None:
-        """Several streams in one frame, one of them empty."""
+        """Rows of several streams come in one frame."""
         other, empty = station.stream(), station.stream()
         other.fill([b"x"] * 3)
         frame = reader(spark, station, stream, other, empty, includeMetadata="true").load()
@@ -100,7 +100,7 @@ class TestRows:
         assert reader(spark, station, station.stream()).load().count() == 0
 
     def test_partitions(self, spark: Any, station: Station) -> None:
-        """Each message comes once, in however many tasks."""
+        """Each message is read once, over several tasks."""
         stream = station.stream()
         stream.fill(b"%d" % number for number in range(1000))
         stream.delete(*range(100, 1000, 100))
@@ -112,7 +112,7 @@ class TestRows:
         assert all(row.number == row.seq - 1 for row in rows)
 
     def test_limit(self, spark: Any, station: Station) -> None:
-        """A read that stops early closes its connection."""
+        """A read can stop before its end."""
         stream = station.stream()
         stream.fill([b"x" * 100] * 500)
         assert reader(spark, station, stream, batchRows="10").load().limit(3).count() == 3
@@ -194,7 +194,7 @@ class TestErrors:
             reader(spark, station, stream).schema("seq STRING").load().count()
 
     def test_loss(self, spark: Any, station: Station, stream: Stream) -> None:
-        """A loss fails the job, in the words of the data source; or it is passed over."""
+        """Data loss fails the job with its reason, unless it is allowed."""
         stream.api("PURGE", {"seq": 3})
         with pytest.raises(PySparkException, match="sequences 1 to 2 are not stored any more"):
             reader(spark, station, stream, startingOffsets="1").load().count()

@@ -40,9 +40,7 @@ limited = pytest.mark.skipif(not PASSES_START, reason="needs the limits of Spark
 
 
 def readerOf(station: Station, *streams: Stream, **options: str) -> StreamReader:
-    """
-    @return: what plans the micro-batches of a query; it never believes an old state.
-    """
+    """@return: the reader of a streaming query that never reuses the state of a stream."""
     names = ",".join(stream.name for stream in streams)
     given = {"servers": station.url, "stream": names, "pollInterval": "0.000001", **options}
     return StreamReader(("seq", "data"), readOptions(given, "readStream"))
@@ -71,7 +69,7 @@ class TestPlanning:
     """Offsets of micro-batches."""
 
     def test_begins(self, station: Station) -> None:
-        """A new query begins at the end, or at its starting offset."""
+        """A new query starts at the end, or at its starting offset or time."""
         stream = station.stream()
         stream.fill([b"x"] * 5)
         for options, expected in (
@@ -86,7 +84,7 @@ class TestPlanning:
 
     @limited
     def test_limits(self, station: Station) -> None:
-        """A micro-batch goes as far as the limit of the options, over all streams."""
+        """A micro-batch has at most C{maxOffsetsPerTrigger} messages of all streams."""
         one, two = station.stream(), station.stream()
         one.fill([b"x" * 100] * 30)
         two.fill([b"x" * 100] * 10)
@@ -155,7 +153,9 @@ class TestPlanning:
         reader.stop()
 
     def test_availableNow(self, station: Station) -> None:
-        """A message behind the start of the query is not read; the lag shows it."""
+        """
+        With availableNow, messages that arrive after the start are not read, but count for the lag.
+        """
         stream = station.stream()
         stream.fill([b"x"] * 5)
         reader = readerOf(station, stream, startingOffsets="earliest")
@@ -169,7 +169,7 @@ class TestPlanning:
         reader.stop()
 
     def test_availableNowFromLatest(self, station: Station) -> None:
-        """A query that began before the first message has nothing to read."""
+        """With availableNow from the latest offset, there is nothing to read."""
         stream = station.stream()
         stream.fill([b"x"] * 5)
         reader = readerOf(station, stream, startingOffsets="latest")
@@ -181,7 +181,7 @@ class TestPlanning:
         reader.stop()
 
     def test_believes(self, station: Station, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The state is requested at most once per C{pollInterval}, over one connection."""
+        """Within C{pollInterval}, the state of a stream is requested once, over one connection."""
         made: list[dict[str, Any]] = []
 
         def counted(options: dict[str, Any]) -> BlockingConnection:
@@ -204,7 +204,7 @@ class TestLoss:
     """Streams that were deleted, made again or went back."""
 
     def test_madeAgain(self, station: Station) -> None:
-        """A stream that was made again ends the query, wherever it is noticed."""
+        """A stream that was deleted or created again ends the query, in planning as in reading."""
         stream = station.stream()
         stream.fill([b"x"] * 5)
         reader = readerOf(station, stream, startingOffsets="earliest")
@@ -248,7 +248,7 @@ class TestPatterns:
         return StreamReader(("seq",), readOptions(given, "readStream"))
 
     def test_madeMeanwhile(self, station: Station) -> None:
-        """A stream that is made after the end of a query was set is read, or left for the next."""
+        """With availableNow, a stream that is created before the first planning is read."""
         one = station.stream()
         one.fill([b"x"] * 3)
         two = Stream(station.connection, f"{one.name}-2")
@@ -296,7 +296,9 @@ class TestServers:
     """Servers that stop."""
 
     def test_firstConnection(self, tmp_path: Path) -> None:
-        """A server that is down at the start is waited for, as one that went down later."""
+        """
+        A server that is down at the start of a query is waited for, up to C{reconnectTimeout}.
+        """
         server = Server(REAL, tmp_path, CONFIG).start()
         station = Station(server)
         station.connection.close()
@@ -315,7 +317,9 @@ class TestServers:
             server.stop()
 
     def test_otherReads(self, station: Station) -> None:
-        """A checkpoint of another query is refused, unless an option allows it."""
+        """
+        A checkpoint of other streams or filters is refused, unless C{allowCheckpointChange} is set.
+        """
         one, two = station.stream(), station.stream()
         for reader in (one, two):
             reader.fill([b"x"] * 5)
@@ -336,8 +340,8 @@ class TestServers:
 
     def test_laterStream(self, station: Station, broker: BrokerStation) -> None:
         """
-        A new stream is read from its beginning, from any checkpoint. A stream that was made again,
-        or whose messages are not available, ends the query.
+        A stream that appears later is read from its beginning. One that was created again ends the
+        query.
         """
         for server in (station, broker):
             first = server.stream()
@@ -429,7 +433,7 @@ class TestEarlier:
 
     @limited
     def test_limits(self, station: Station) -> None:
-        """Micro-batches of a new query follow each other within their limit."""
+        """Micro-batches of a new query follow one another within their limit."""
         stream = station.stream()
         stream.fill([b"x"] * 5)
         reader = earlierOf(station, stream.name, maxOffsetsPerTrigger="3")
@@ -442,7 +446,10 @@ class TestEarlier:
         reader.stop()
 
     def test_continued(self, station: Station) -> None:
-        """From a checkpoint on the first offset is the last one, also behind a batch again."""
+        """
+        After a restart from a checkpoint, the rest is read in one micro-batch, and limits then
+        apply again.
+        """
         stream = station.stream()
         stream.fill([b"x"] * 9)
         reader = earlierOf(station, stream.name, maxOffsetsPerTrigger="3")
@@ -475,7 +482,7 @@ class TestEarlier:
         reader.stop()
 
     def test_notWithoutPlace(self, station: Station) -> None:
-        """A query without its place is refused where the place is needed."""
+        """Options that need the start of a micro-batch are refused before Spark 4.2."""
         with pytest.raises(OptionError, match=r"allowCheckpointChange: .* PySpark 4.2 or later"):
             earlierOf(station, "S", allowCheckpointChange="true")
         with pytest.raises(OptionError, match=r"patterns: .* and this is 4\.\d"):
@@ -486,7 +493,7 @@ class TestSpark:
     """In Spark."""
 
     def test_exactlyOnce(self, spark: Any, station: Station, tmp_path: Path) -> None:
-        """Each message once in the sink, over several runs with limits; progress shows the lag."""
+        """Over several runs, the sink has each message once. The progress shows the lag."""
         one, two = station.stream(), station.stream()
 
         def run() -> Any:

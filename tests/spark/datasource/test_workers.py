@@ -18,7 +18,10 @@ class TestArchives:
     """Which PySpark workers take."""
 
     def test_installed(self) -> None:
-        """The archive that belongs to the installed package is left out, and no other."""
+        """
+        The PySpark archive of the installed package is not on the workers' path; other archives
+        are.
+        """
         archives = Path(pyspark.__file__).parent / "python" / "lib"
         ours, other = str(archives / "pyspark.zip"), "/elsewhere/python/lib/pyspark.zip"
         assert withoutArchives([ours, other, *sys.path]) == [other, *sys.path]
@@ -30,7 +33,7 @@ class TestArchives:
 
 
 def test_freeze() -> None:
-    """The next collection skips objects that were loaded before."""
+    """Loaded modules are exempt from garbage collection."""
     freezeModules.cache_clear()
     try:
         freezeModules()

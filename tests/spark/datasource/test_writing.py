@@ -101,7 +101,7 @@ class TestColumns:
     def test_unwritableColumns(
         self, schema: str, options: dict[str, str], why: str, station: Station
     ) -> None:
-        """A column that would not be written is refused before anything is."""
+        """A column that cannot be written is refused before any row is written."""
         with pytest.raises(OptionError, match=why.replace("*", r"\*")):
             writerTo(schema, station, **{"stream": "S", **options})
 
@@ -123,7 +123,9 @@ class TestColumns:
 
     @pytest.mark.parametrize("atomic", ["false", "true"])
     def test_repeated(self, atomic: str, server: Station | BrokerStation) -> None:
-        """A task that runs again writes nothing twice, and loses nothing in another order."""
+        """
+        A task that runs again stores no row twice. Equal rows in another order are all stored.
+        """
         stream = server.stream(allow_atomic=True)
         options = {"subject": f"{stream.name}.x", "window": "7", "atomic": atomic}
         writer = writerTo("data STRING", server, stream.name, **options)
@@ -140,7 +142,7 @@ class TestColumns:
         assert again.write(iter([batch])).duplicates == 0
 
     def test_columnOfIds(self, server: Station | BrokerStation) -> None:
-        """A column can be the id, and there can be none."""
+        """C{msgId} may name a column, or be C{none}."""
         stream = server.stream()
         options = {"subject": f"{stream.name}.x"}
         named = writerTo("data STRING, k STRING", server, stream.name, msgId="k", **options)
@@ -159,7 +161,7 @@ class TestColumns:
 
     @pytest.mark.parametrize("msgId", ["auto", "none", "k"])
     def test_ownIds(self, msgId: str, server: Station | BrokerStation) -> None:
-        """A row keeps its message's id, unless a column or C{none} is given."""
+        """Rows keep their C{Nats-Msg-Id}, unless C{msgId} names a column or is C{none}."""
         stream = server.stream()
         pairs = [[{"key": "Nats-Msg-Id", "value": "order-17"}, {"key": "K", "value": "v"}]]
         rows = {"data": ["a"], "headers": pairs, "k": ["1"]}
@@ -185,7 +187,7 @@ class TestColumns:
 
     @pytest.mark.parametrize("atomic", ["false", "true"])
     def test_commands(self, atomic: str, server: Station | BrokerStation) -> None:
-        """Headers of rows that are commands to servers are none where the rows are stored."""
+        """Headers of rows that are commands to servers have no effect when they are stored."""
         stream = server.stream(allow_atomic=True, allow_rollup_hdrs=True, allow_msg_ttl=True)
         stream.fill([b"precious"] * 3)
         commands = {
@@ -205,7 +207,10 @@ class TestColumns:
         assert stored(stream) == 4
 
     def test_fullStream(self, server: Station | BrokerStation, tmp_path: Path) -> None:
-        """A full stream fails the task: no single row is to blame."""
+        """
+        A full stream fails the task. A message that exceeds the limit of its subject is a dead
+        letter.
+        """
         for config, isRow in (
             ({"max_msgs": 2}, False),
             ({"max_bytes": 300}, False),
@@ -235,7 +240,7 @@ class TestColumns:
     def test_deadLetters(
         self, atomic: str, server: Station | BrokerStation, tmp_path: Path
     ) -> None:
-        """Rows that the stream refuses are in a table once, with the reason."""
+        """Rows that the stream refuses are dead letters, once each, with the reason."""
         stream = server.stream(allow_atomic=True, max_msg_size=150)
         root = tmp_path / "dead"
         options = {"deadLetters": str(root), "atomic": atomic}
@@ -269,7 +274,7 @@ class TestColumns:
             writer.write(iter([pa.RecordBatch.from_pydict({"data": ["a"]})]))
 
     def test_noRowsNoConnection(self, station: Station) -> None:
-        """A task without rows does not even connect."""
+        """A task without rows does not connect."""
         writer = writerTo("data BINARY", station, "NOWHERE", subject="a", servers="127.0.0.1:1")
         assert writer.write(iter([])).stored == 0
 
@@ -285,7 +290,7 @@ class TestSpark:
     """In Spark."""
 
     def test_batch(self, spark: Any, station: Station) -> None:
-        """Each row once, also where the job is run again: its ids are the same."""
+        """A job that runs again stores no row twice if rows have ids."""
         stream = station.stream()
         frame = spark.range(1000, numPartitions=2).selectExpr(
             f"concat('{stream.name}.', id % 3) AS subject",
@@ -306,7 +311,7 @@ class TestSpark:
         assert all(("K", str(row.id)) in [tuple(x) for x in row.headers] for row in rows)
 
     def test_streamToStream(self, spark: Any, station: Station, tmp_path: Path) -> None:
-        """A micro-batch that is written again, as after a crash, changes nothing."""
+        """A micro-batch that is written again, as after a crash, stores nothing twice."""
         source, target = station.stream(), station.stream(allow_atomic=True, max_msg_size=120)
         source.fill(b"%d" % number for number in range(100))
         source.add("x", b"x" * 200)

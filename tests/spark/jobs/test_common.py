@@ -43,7 +43,7 @@ def test_noSeconds(text: str) -> None:
 
 
 def given(*arguments: str) -> argparse.Namespace:
-    """The source on a command line."""
+    """The options of a source on a command line."""
     job = JobRun("job", ["--servers", "h", *arguments], io.StringIO(), io.StringIO())
     job.addSource()
     return job.given()
@@ -130,7 +130,7 @@ class TestRunners:
     """Where tasks run."""
 
     def test_inline(self) -> None:
-        """Without Spark, tasks run in this process."""
+        """Without Spark, tasks run in the current process."""
         with sessionFor("inline") as spark:
             assert runnerOf(spark)(lambda x: (x, os.getpid()), [1, 2]) == [
                 (1, os.getpid()),
@@ -145,7 +145,7 @@ class TestRunners:
         assert inSpark(spark, lambda x: x, []) == []
 
     def test_errors(self, spark: Any) -> None:
-        """An exception of a worker comes back unchanged."""
+        """An error in a worker is raised with its original text."""
 
         def fails(number: int) -> int:
             raise ApiError("stream S: the reason")
@@ -161,10 +161,10 @@ class TestRunners:
 
 
 class Terminal(io.StringIO):
-    """A terminal."""
+    """Standard error on a terminal."""
 
     def isatty(self) -> bool:
-        """It is one."""
+        """Always true."""
         return True
 
 

@@ -36,7 +36,7 @@ def test_unlimited() -> None:
 
 
 def test_slow() -> None:
-    """A rate below ten a second spaces messages evenly, from the second on."""
+    """A low rate spaces messages evenly."""
     clock = Clock()
     assert times(Pacer(2, clock=clock), clock, 4) == [0, 0.5, 1.0, 1.5]
 
@@ -56,7 +56,7 @@ def test_rate(rate: int) -> None:
 
 
 def test_speed() -> None:
-    """Gaps are those that were, divided by the speed."""
+    """Messages keep the gaps between their stored times, divided by the speed."""
     clock = Clock()
     second = 10**9
     stored = (7 * second, 8 * second, 8 * second, 27 * second)
@@ -65,7 +65,7 @@ def test_speed() -> None:
 
 def test_lateMessage() -> None:
     """
-    A late message is published at once. One that was stored before the previous one does not wait.
+    A message that is late is published at once, and so is one that is older than the previous one.
     """
     clock = Clock()
     pace = Pacer(speed=1, clock=clock)
@@ -77,7 +77,7 @@ def test_lateMessage() -> None:
 
 
 def test_rateAndSpeed() -> None:
-    """With a rate and a speed, the later time of the two counts."""
+    """With a rate and a speed, each message waits for the later time of both."""
     clock = Clock()
     stored = (0, 10**9, 10**9, 10**9)
     moments = times(Pacer(2, 10, clock), clock, 4, *stored)

@@ -18,7 +18,7 @@ from natsbroker.spark.jobs.report import (
 
 
 def test_table() -> None:
-    """Texts begin and numbers end at the same place in every line."""
+    """In tables of text, names are aligned left and numbers right."""
     rows = [("a", 1, 2.25), ("bcd", 12_345, 100.0)]
     assert tableOf(("name", "count", "rate"), rows).splitlines() == [
         "  name   count   rate",
@@ -30,7 +30,8 @@ def test_table() -> None:
 
 def test_marks() -> None:
     """
-    Amounts are formatted as numbers, also beside empty cells. Names that look like amounts are not.
+    A column of amounts is aligned as numbers, even with empty cells. Names that look like amounts
+    are not.
     """
     rows = [(1, bytesOf(5), "", "5 B", True, ""), (2.5, rateOf(7), 3, "7", 1, "")]
     assert marksOf(rows) == ["n", "n", "n", None, None, None]
@@ -42,7 +43,7 @@ def test_marks() -> None:
 
 
 def test_cells() -> None:
-    """A name given by a peer cannot control a terminal, and is not endless."""
+    """Control characters in a name are escaped, and long names are cut."""
     assert cellOf("\x1b[2J\n") == "\\x1b[2J\\n"
     assert cellOf("größe") == "größe"
     assert cellOf(True) == "True"

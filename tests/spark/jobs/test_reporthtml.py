@@ -116,7 +116,7 @@ def test_draws() -> None:
 
 
 def test_lengths() -> None:
-    """Bars and ranges have the length of their values; the shortest range has an outline."""
+    """Bars and ranges are as long as their values. The shortest range is still visible."""
     bars = Chart("bars", {"": [("a", 4.0), ("b", 1.0), ("c", 0.0)]})
     assert widths(bars) == [430, 107.5, 0]
     ranges = Chart("ranges", {"a": [(1, 101)], "b": [(51, 61)], "c": [(21, 21)]})
@@ -141,7 +141,7 @@ def labels(chart: Chart) -> list[str]:
 
 
 def test_tables() -> None:
-    """Numbers and amounts end at the same place, and only columns with long words break them."""
+    """Numbers are aligned right, and only columns with long words may break them."""
     rows = [("n" * 56, "short words", 5, bytesOf(5)), ("m", "x", "", bytesOf(7))]
     page = pageOf(JobReport("r", {"n": 1}, [ReportSection("s", ("a", "b", "c", "d"), rows)]))
     assert '<tr><th scope="row">n</th><td class="n">1</td></tr>' in page
@@ -155,7 +155,7 @@ def test_tables() -> None:
 
 
 def test_narrowScreen() -> None:
-    """A page fits telephones and paper."""
+    """A page fits small screens and paper."""
     page = pageOf(full("x"))
     assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in page
     assert "@media print" in page
@@ -174,7 +174,7 @@ def test_described() -> None:
 
 
 def test_onlyTable() -> None:
-    """With a table, there is no note about an empty chart."""
+    """A chart without values has no note if there is a table."""
     chart = Chart("bars", {"": [("a", 0.0)]})
     assert "to draw" not in pageOf(
         JobReport("r", {}, [ReportSection("s", ("a",), [("b",)], chart=chart)])
@@ -183,7 +183,7 @@ def test_onlyTable() -> None:
 
 
 def test_longNames() -> None:
-    """Names that are too long for a bar or a range lose their middle; lines have room for them."""
+    """Long names are shortened in the middle beside bars and ranges, but not below lines."""
     name = "account" * 8 + " orders.>"
     shown = name[:22] + "…" + name[-21:]
     assert shown in labels(Chart("bars", {"": [(name, 1.0)]}))
@@ -195,7 +195,7 @@ def test_longNames() -> None:
     ("top", "mark"), [(400.0, "300"), (1.0, "0.2"), (999_600.0, "400k"), (2.5e15, "2P")]
 )
 def test_heights(top: float, mark: str) -> None:
-    """Round numbers stand at the lines, and the unit beside them."""
+    """The vertical axis of lines has round numbers and a unit."""
     texts = labels(Chart("lines", {"a": [(0.0, top)]}, "msgs/s"))
     assert {"0", mark, "msgs/s", "1970-01-01 00:00:00Z", "a"} <= set(texts)
 
@@ -204,12 +204,12 @@ def test_heights(top: float, mark: str) -> None:
     ("seconds", "mark"), [(700, "00:05"), (80_000, "18:00"), (20 * 86400, "Wed 14")]
 )
 def test_times(seconds: int, mark: str) -> None:
-    """Times are those of UTC, and days where days pass."""
+    """Times on the axis are in UTC, or days for long ranges."""
     assert mark in labels(Chart("lines", {"a": [(0.0, 0.0), (float(seconds), 1.0)]}))
 
 
 def test_amounts() -> None:
-    """Bars say bytes as tables do, and other numbers with their unit."""
+    """Bars show bytes in binary units, and other values with their unit."""
     for unit, shown in (("B", "2.0 KiB"), ("B/s", "2.0 KiB/s"), ("sequences", "2,048 sequences")):
         assert labels(Chart("bars", {"": [("a", 2048.0)]}, unit)) == ["a", shown]
     texts = labels(Chart("bars", {"": [("a", 0.25), ("b", 2.0**64), ("c", 0.0)]}))

@@ -16,7 +16,7 @@ from natsbroker.spark.jobs.common import JobRun, stopping
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_asked(number: signal.Signals) -> None:
-    """A signal asks the job to end. Afterwards its old handler is set again."""
+    """A signal asks the job to end. Afterwards the former handler is restored."""
     before = signal.getsignal(number)
     with stopping() as stop:
         assert not stop.isSet()
@@ -28,7 +28,7 @@ def test_asked(number: signal.Signals) -> None:
 
 
 def test_wakes() -> None:
-    """A waiting thread is woken, though the wait would be long."""
+    """A signal ends a long wait."""
     with stopping() as stop:
         timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM))
         timer.start()
@@ -45,7 +45,7 @@ def test_restored() -> None:
 
 
 def test_inTime() -> None:
-    """A job that ends in time after a signal ends by itself, and leaves nothing behind."""
+    """A job that ends soon after a signal leaves no thread and no wakeup descriptor."""
     job = JobRun("archive", (), io.StringIO(), io.StringIO())
     threads = threading.active_count()
     with stopping(job) as stop:

@@ -25,7 +25,10 @@ class TestState:
         assert (state.first, state.stop, state.messages) == (1, 1, 0)
 
     def test_sequences(self, station: Station) -> None:
-        """First, next and deleted sequences; a purge moves the beginning to the end."""
+        """
+        The state has the first and next sequence and the deleted ones. After a purge the first is
+        the next.
+        """
         stream = station.stream()
         stream.fill([b"x"] * 6)
         stream.delete(1, 3)
@@ -61,7 +64,7 @@ class TestState:
         assert station.streams.state(stream.name).created != before
 
     def test_notDirect(self, station: Station) -> None:
-        """The state says whether direct gets are answered."""
+        """The state says whether the stream allows direct get."""
         assert not station.streams.state(station.stream(allow_direct=False).name).isDirect
 
 
@@ -81,7 +84,7 @@ class TestFinding:
         assert streams.next(name, 1, f"{name}.z") is None
 
     def test_firstSince(self, station: Station) -> None:
-        """The first message that was stored at a time or later is found."""
+        """The first message at or after a time is found."""
         stream = station.stream()
         stream.fill([b"x"] * 2)
         assert station.streams.firstSince(stream.name, "2020-01-01T00:00:00Z") == 1
@@ -98,7 +101,7 @@ class TestRefusals:
             checkedName(name)
 
     def test_domain(self, station: Station) -> None:
-        """A domain is a token too. A missing domain does not answer."""
+        """A domain must be a single token. A domain that does not exist has no responders."""
         with pytest.raises(OptionError, match="no domain can be called"):
             StreamApi(station.connection, "a.b")
         with pytest.raises(

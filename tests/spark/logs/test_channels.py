@@ -17,13 +17,13 @@ from tests.spark.support import BrokerStation, Station
 
 @pytest.mark.parametrize("name", ["orders", "orders.eu", "orders.*", "orders.>", ">", "ä.b"])
 def test_names(name: str) -> None:
-    """Names of channels, and patterns of them, are let through."""
+    """Names and patterns of channels are accepted."""
     assert checkedChannel(name) == name
 
 
 @pytest.mark.parametrize("name", ["", ".", "a..b", "a b", "a/b", "a\nb", "a\tb"])
 def test_noNames(name: str) -> None:
-    """A text that is no name cannot lead a request elsewhere."""
+    """A text that would change the request's subject is refused as a channel name."""
     with pytest.raises(OptionError, match="no channel can be called"):
         checkedChannel(name)
 
@@ -90,7 +90,7 @@ class TestNames:
 
     def test_patterns(self, broker: BrokerStation) -> None:
         """
-        Patterns give the existing channels that match, sorted. Names stay, also of missing
+        Patterns are replaced by the matching channels, sorted. Names stay, even of missing
         channels.
         """
         for name in ("p.b", "p.a", "p.a.x"):
@@ -117,7 +117,7 @@ class TestFirstSince:
     """Places in time."""
 
     def test_sequence(self, broker: BrokerStation) -> None:
-        """The first message that is not older, or none."""
+        """The first message at or after a time is found, or none."""
         name = broker.channel([b"x"])
         time.sleep(0.01)
         between = time.time_ns()
@@ -150,7 +150,7 @@ def test_invalidAnswer(
 
 @pytest.mark.parametrize(("offered", "expected"), [(1, 1), (7, 1), (None, 1), ("x", 1), (0, 1)])
 def test_version(offered: object, expected: int, broker: BrokerStation) -> None:
-    """Frames are requested in a version that both sides know."""
+    """Frames are requested in the newest version that the broker and the client know."""
     assert broker.connection.info["nb_export"] == 1
     info = dict(broker.connection.info)
     try:

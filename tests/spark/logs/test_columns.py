@@ -25,7 +25,9 @@ def someRows() -> MessageRows:
 
 
 def test_batch() -> None:
-    """Every column, with nanoseconds, repeated headers and bytes that are no text."""
+    """
+    Every column is filled, with nanoseconds, repeated headers, and subjects that are not UTF-8.
+    """
     batch = toBatch(someRows(), "S", tuple(COLUMNS))
     batch.validate(full=True)
     table = batch.to_pydict()
@@ -54,7 +56,7 @@ def test_projection() -> None:
 
 
 def test_schema() -> None:
-    """A schema of a user is some of the columns; another name or type is refused."""
+    """A user's schema may have some of the columns. Other names and types are refused."""
     assert ddlOf(["seq", "data"]) == "seq BIGINT, data BINARY"
     good = StructType([StructField("subject", StringType()), StructField("seq", LongType())])
     assert checkedColumns(good) == ("subject", "seq")

@@ -34,7 +34,9 @@ class TestServer:
     """With the server."""
 
     def test_batch(self, station: Station) -> None:
-        """Messages in order with subject, time and payload; the end is seen."""
+        """
+        An answer has messages with subject, time and payload, and knows whether it reaches the end.
+        """
         stream = station.stream()
         stream.fill([b"a", b"", b"\r\n"])
         answer = got(station, stream, 1, 10, 1 << 20)
@@ -44,14 +46,14 @@ class TestServer:
         assert all(text.endswith(b"Z") for text in answer.rows.times)
 
     def test_count(self, station: Station) -> None:
-        """A limited answer has the requested number of messages, and does not mean the end."""
+        """An answer has at most the requested number of messages."""
         stream = station.stream()
         stream.fill([b"a"] * 5)
         answer = got(station, stream, 2, 2, 1 << 20)
         assert (answer.rows.seqs, answer.isEnd) == ([2, 3], False)
 
     def test_sizeOfABatch(self, station: Station) -> None:
-        """A batch has at most one message beyond the given size."""
+        """An answer exceeds the requested size by one message at most."""
         stream = station.stream()
         stream.fill([b"x" * 600] * 5)
         answer = got(station, stream, 1, 100, 1024)
@@ -66,7 +68,7 @@ class TestServer:
         assert (answer.rows.seqs, answer.isEnd) == ([1, 3], True)
 
     def test_behindTheEnd(self, station: Station) -> None:
-        """Behind the end there is nothing, which is an end."""
+        """After the end of the stream, an answer is empty and reaches the end."""
         stream = station.stream()
         assert got(station, stream, 1, 10, 1 << 20).isEnd
         stream.fill([b"x"])
@@ -74,7 +76,7 @@ class TestServer:
 
     def test_forgedMetadata(self, station: Station) -> None:
         """
-        A publisher's headers cannot forge a message's sequence or subject, nor end the answer.
+        Headers of a publisher cannot change a message's sequence or subject, nor end the answer.
         """
         stream = station.stream()
         forged = {
@@ -129,7 +131,7 @@ def message(seq: int) -> bytes:
 
 @pytest.mark.parametrize("seqs", [(5, 5), (5, 4), (1,)])
 def test_outOfOrder(seqs: tuple[int, ...]) -> None:
-    """A sequence that was passed already is an error, not a second row."""
+    """A sequence that is lower than an earlier one is an error."""
     script = Script(*map(message, seqs))
     with pytest.raises(DataSourceError, match=f"gave sequence {seqs[-1]} after"):
         fetch(script, "S", 2, 10, 1024)  # type: ignore[arg-type]
@@ -145,7 +147,7 @@ def test_strangeAnswer(said: bytes) -> None:
 
 
 def test_mirror() -> None:
-    """An answer with messages of a mirror is none."""
+    """An answer with messages from a mirror is not used."""
     said = b"NATS/1.0 204 EOB\r\nNats-Num-Pending: 0\r\n\r\n"
     script = Script(message(2), message(3).replace(b": S", b": M"), said)
     assert fetch(script, "$JS.API.DIRECT.GET.S", 2, 10, 1024) is None  # type: ignore[arg-type]

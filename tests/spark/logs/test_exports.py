@@ -37,7 +37,7 @@ def readerOf(
     losses: list[str] | None = None,
     columns: tuple[str, ...] = COLUMNS,
 ) -> ExportReader:
-    """A reader that does not really wait."""
+    """A reader that repeats requests without waiting."""
     onLoss = None if losses is None else losses.append
     return ExportReader(channels, bounds, options or ReadOptions(), columns, onLoss, lambda _: None)
 
@@ -57,7 +57,7 @@ class TestBroker:
     """With a broker of ours."""
 
     def test_everyMessage(self, broker: BrokerStation) -> None:
-        """Every message comes once, in order, however small the pieces are."""
+        """Every message of a range is read once and in order, with pieces of any size."""
         payloads = [b"%d" % n * 20 for n in range(1, 501)]
         bounds = rangeOf(broker, broker.channel(payloads))
         expected = list(enumerate(payloads, 1))
@@ -72,7 +72,7 @@ class TestBroker:
         assert rowsOf(readerOf(broker.channels, replace(bounds, stop=1))) == []
 
     def test_trimmed(self, startServer: StartServer) -> None:
-        """A message that retention removed before it was read is a loss, or is reported as one."""
+        """Messages that retention has removed are data loss, or are reported."""
         limits = "store_limits { channels { c { max_msgs: 5 } } }"
         broker = BrokerStation(startServer(OURS_FAST, f"streaming {{ {limits} }}"))
         broker.channel([b"%d" % n for n in range(1, 11)], "c")
@@ -94,17 +94,14 @@ class TestBroker:
             rowsOf(reader)
 
     def test_madeAgain(self, broker: BrokerStation) -> None:
-        """
-        A log that was deleted and created again is refused, because its sequences belong to other
-        messages.
-        """
+        """A channel that was deleted and created again is refused."""
         name = broker.channel([b"x"])
         reader = readerOf(broker.channels, SequenceRange(name, "0" * 16, 1, 2), losses=[])
         with pytest.raises(DataLoss, match="was deleted and made again"):
             rowsOf(reader)
 
     def test_otherCluster(self, broker: BrokerStation) -> None:
-        """Without responders, the error says which service is missing."""
+        """If no broker serves the cluster id, the error says so."""
         with pytest.raises(ApiError, match="serves NATS Streaming with the cluster id other"):
             rowsOf(readerOf(ChannelApi(broker.connection, "other"), SequenceRange("c", "0", 1, 2)))
 
@@ -197,7 +194,7 @@ class TestScripted:
     """With a scripted broker, for cases that are rare with real ones."""
 
     def test_deleted(self) -> None:
-        """Gaps behind the oldest message are deletions, and no loss."""
+        """Gaps after the oldest message are deleted messages, not losses."""
         read, losses, _ = scripted([frame([1, 2, 5, 9], 1, 11)])
         assert (read(), losses) == ([1, 2, 5, 9], [])
 
@@ -216,7 +213,7 @@ class TestScripted:
         assert "sequences 1 to 10" in losses[0]
 
     def test_damaged(self) -> None:
-        """A message that the store cannot read is a loss."""
+        """Messages that the store cannot read are data loss, or are reported."""
         damaged = tuple(range(3, 15))
         read, _, _ = scripted([frame([1], 1, 20, damaged=damaged)], stop=20)
         with pytest.raises(DataLoss, match="sequences 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and others"):
@@ -239,7 +236,7 @@ class TestScripted:
         }
 
     def test_asksAhead(self) -> None:
-        """The next answer is requested before the first one is used, and no further one."""
+        """The next answer is requested while the current one is used, and none beyond that."""
         channels = Scripted([frame([1], 1, 4)], [frame([4], 4, 7)], [frame([7], 7, 11)])
         batches = readerOf(channels, SequenceRange("c", "id", 1, 11)).read()
         asked = []
@@ -248,7 +245,7 @@ class TestScripted:
         assert asked == [(1, 2), (4, 3), (7, 3)]
 
     def test_wholeAnswers(self) -> None:
-        """Frames before a wrong one are not used: an answer is used as a whole or not at all."""
+        """If a frame of an answer is invalid, none of the answer is used."""
         read, losses, channels = scripted([frame([1], 1, 4, isLast=False), b"NBCF"])
         with pytest.raises(DataSourceError, match="not a frame"):
             read()
@@ -321,7 +318,7 @@ class TestStreams:
         assert small == byFrames[0]
 
     def test_withoutDirectGet(self, broker: BrokerStation) -> None:
-        """Messages are read as frames, so streams need not allow direct gets."""
+        """A stream of natsbroker can be read although it does not allow direct get."""
         stream = broker.stream(allow_direct=False)
         stream.fill([b"a", b"b"])
         options = readOptions({"servers": broker.url, "stream": stream.name})
@@ -330,7 +327,7 @@ class TestStreams:
         assert [row["data"] for row in self.read(broker, stream)] == [b"a", b"b"]
 
     def test_madeAgain(self, broker: BrokerStation) -> None:
-        """A stream that was created again after the read was planned is another one."""
+        """A stream that was created again after planning is refused."""
         stream = broker.stream()
         stream.fill([b"a"])
         options = readOptions({"servers": broker.url, "stream": stream.name})
@@ -354,7 +351,7 @@ class TestStreams:
                 list(batchesOf(options, COLUMNS, bounds, patterns))
 
     def test_notAllowed(self, startServer: StartServer) -> None:
-        """A user who may not ask for frames has direct gets."""
+        """A user without permission for frames reads by direct get."""
         users = """
         authorization { users [
             { user: all, password: all }

@@ -34,7 +34,7 @@ def frameOf(*rows: tuple[int, int, bytes, bytes, bytes], left: tuple[str, ...] =
 
 
 def test_sameAsRows() -> None:
-    """Every column has the values and the type that direct gets give it."""
+    """Frames and direct gets give the same columns."""
     times = [b"1970-01-01T00:00:01.000000007Z", b"1970-01-01T00:00:02Z"]
     heads = [b"\r\nStan-Reply: a.b\r\nX: 1", b""]
     rows = MessageRows([3, 4], [b"a", b"b\xff"], times, heads, [b"one", b""])
@@ -47,7 +47,7 @@ def test_sameAsRows() -> None:
 
 
 def test_oneSubject() -> None:
-    """A subject that a frame has once belongs to all rows."""
+    """A subject that a frame has only once is that of all rows."""
     frame = frameOf((1, 1, b"c", b"", b"x"), (2, 2, b"c", b"", b"y"))
     batch = frameBatch(frame, "c", ["subject", "headers", "data"])
     assert batch.column("subject").to_pylist() == ["c", "c"]
@@ -56,7 +56,7 @@ def test_oneSubject() -> None:
 
 
 def test_copiesNothing() -> None:
-    """Sequences and payloads lie in the message that came."""
+    """Sequences and payloads are not copied out of the frame."""
     frame = frameOf((1, 1, b"c", b"", b"x"), (2, 2, b"c", b"", b"y"))
     batch = frameBatch(frame, "c", ["seq", "data"])
     whole = pa.py_buffer(frame.payloads.obj)
@@ -79,12 +79,12 @@ def test_emptyFrame() -> None:
     ],
 )
 def test_neededFields(names: list[str], expected: list[str]) -> None:
-    """Only the fields that the columns need are asked for."""
+    """Only the fields that the columns need are requested."""
     assert neededColumns(names) == expected
 
 
 def test_leftOut() -> None:
-    """Columns are made from a frame without others."""
+    """Columns can be made from a frame that lacks other fields."""
     frame = frameOf((1, 5000, b"c", BLOCK, b"x"), left=("subject", "headers", "data"))
     row = frameBatch(frame, "ch", ["seq", "time_ns", "stream"]).to_pylist()
     assert row == [{"seq": 1, "time_ns": 5000, "stream": "ch"}]

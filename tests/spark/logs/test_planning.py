@@ -49,7 +49,7 @@ class TestOffsets:
     """Sequences."""
 
     def test_defaultRange(self, station: Station, stream: Stream) -> None:
-        """Without options, the range is the stored messages; of an empty stream it is empty."""
+        """By default, the range is that of the stored messages."""
         assert planned(station, stream, station.stream()) == [(4, 11), (1, 1)]
 
     @pytest.mark.parametrize(
@@ -59,12 +59,15 @@ class TestOffsets:
     def test_sequences(
         self, start: str, stop: str, expected: tuple[int, int], station: Station, stream: Stream
     ) -> None:
-        """The message at the end of a range is not read."""
+        """The sequence at the end of a range is excluded."""
         options = {"startingOffsets": start, "endingOffsets": stop}
         assert planned(station, stream, **options) == [expected]
 
     def test_perStream(self, station: Station, stream: Stream) -> None:
-        """Offsets may be JSON with a value for each stream; other streams have the default."""
+        """
+        Offsets may be JSON with a value for each stream. Streams that are not named have the
+        default.
+        """
         other = station.stream()
         other.fill([b"x"] * 3)
         options = {
@@ -97,7 +100,7 @@ class TestOffsets:
             planRanges(station.streams, values)
 
     def test_timePerStream(self, station: Station, stream: Stream) -> None:
-        """Offsets in JSON may be times, beside sequences and words."""
+        """Offsets in JSON may be sequences, times and words."""
         other = station.stream()
         other.fill([b"x"] * 3)
         time = other.api("MSG.GET", {"seq": 2})["message"]["time"]
@@ -121,7 +124,7 @@ class TestOffsets:
                 planned(station, stream, startingOffsets=f'{{"{stream.name}": {value}}}')
 
     def test_ambiguous(self, station: Station, stream: Stream) -> None:
-        """A sequence for several streams together is refused."""
+        """One sequence for several streams is refused."""
         with pytest.raises(OptionError, match=r'with several of them, say which: {"NAME": 5}'):
             planned(station, stream, station.stream(), startingOffsets="5")
 
@@ -137,7 +140,10 @@ class TestTimes:
     """Times."""
 
     def test_times(self, station: Station, stream: Stream) -> None:
-        """From the first message at a time or later, to before one at a time or later."""
+        """
+        Times select from the first message at or after the start, up to the first at or after the
+        end.
+        """
         early, late = "2020-01-01T00:00:00Z", "4102444800000"
         assert planned(station, stream, startingTimestamp=early) == [(4, 11)]
         assert planned(station, stream, endingTimestamp=late) == [(4, 11)]
@@ -153,7 +159,9 @@ class TestTimes:
         assert planned(station, stream, endingTimestamp=time) == [(1, 2)]
 
     def test_tooLate(self, station: Station, stream: Stream) -> None:
-        """A start behind the end is an error, or reads nothing."""
+        """
+        A start after the last message is an error, or reads nothing with the strategy C{latest}.
+        """
         late = "2199-01-01T00:00:00+01:00"
         with pytest.raises(OptionError, match="has no message from 2199-01-01"):
             planned(station, stream, startingTimestamp=late)
@@ -177,7 +185,7 @@ class TestTimes:
         ],
     )
     def test_spellings(self, text: str, expected: str) -> None:
-        """RFC 3339, to the nanosecond, and milliseconds."""
+        """A time may be in RFC 3339, with nanoseconds, or in milliseconds since 1970."""
         assert rfc3339(text, "o") == expected
 
     @pytest.mark.parametrize(
@@ -193,7 +201,7 @@ class TestTimes:
         ],
     )
     def test_wrongSpellings(self, text: str, why: str) -> None:
-        """A time that would mean different things on different machines is refused."""
+        """A time without an offset from UTC, and one that is malformed, is refused."""
         with pytest.raises(OptionError, match=why):
             rfc3339(text, "startingTimestamp")
 
@@ -208,7 +216,7 @@ class TestStreams:
             planRanges(station.streams, values)
 
     def test_millisecondsAsSequence(self, station: Station) -> None:
-        """A time in place of a sequence is recognised."""
+        """A time that is given as a sequence is refused, with the right option."""
         stream = station.stream()
         with pytest.raises(OptionError, match="startingTimestamp takes milliseconds since 1970"):
             planned(station, stream, startingOffsets="1763625600000")
@@ -235,7 +243,7 @@ class TestPatterns:
         ],
     )
     def test_included(self, patterns: list[str], expected: tuple[str, ...]) -> None:
-        """A filter that is contained in another one is left out."""
+        """A filter that another one contains is left out."""
         assert checkedPatterns(patterns) == expected
 
     @pytest.mark.parametrize("pattern", ["a..b", "a b", ".", "a.>.b"])

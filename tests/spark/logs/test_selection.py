@@ -28,7 +28,7 @@ from tests.spark.support import BrokerStation, Station
     ],
 )
 def test_names(given: dict[str, str], expected: tuple[str, ...]) -> None:
-    """The options name streams, or channels and patterns of them."""
+    """Options name streams, or channels and patterns of channels."""
     assert checkedNames(readOptions({"servers": "h", **given})) == expected
 
 
@@ -47,13 +47,13 @@ def test_names(given: dict[str, str], expected: tuple[str, ...]) -> None:
     ],
 )
 def test_invalidNames(given: dict[str, str], text: str) -> None:
-    """A log that is named twice, not at all or impossibly is an error."""
+    """A selection with no log, with an invalid name, or with streams and channels is refused."""
     with pytest.raises(OptionError, match=text):
         checkedNames(readOptions({"servers": "h", **given}))
 
 
 def test_patterns() -> None:
-    """A name with a wildcard selects others."""
+    """A name with a wildcard is a pattern."""
     assert [isPattern(subject) for subject in ("a.*", ">", "a.b")] == [True, True, False]
 
 
@@ -66,7 +66,7 @@ def test_patterns() -> None:
     ],
 )
 def test_selects(given: dict[str, str], expected: tuple[bool, ...]) -> None:
-    """A pattern chooses whole names, also of later streams."""
+    """A pattern must match the whole name."""
     options = readOptions({"servers": "h", **given})
     assert (hasPatterns(options), selects(options, "A-1"), selects(options, "XA-1")) == expected
 

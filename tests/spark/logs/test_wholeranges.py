@@ -68,7 +68,7 @@ class TestStored:
                 assert readSeqs(station, rangeOf(station, stream, start, stop), options) == expected
 
     def test_fewGaps(self, station: Station) -> None:
-        """Deleted messages are passed over, also at both ends of a range."""
+        """Deleted messages are skipped, also at the ends of a range."""
         stream = station.stream()
         stream.fill([b"x"] * 12)
         stream.delete(3, 4, 7, 8, 12)
@@ -77,7 +77,7 @@ class TestStored:
         assert readSeqs(station, rangeOf(station, stream, 7, 9)) == []
 
     def test_manyGaps(self, station: Station) -> None:
-        """A log with many gaps is read, and they are asked for at once."""
+        """A stream with many deleted messages is read."""
         stream = station.stream()
         stream.fill([b"x"] * 100)
         stream.delete(*range(2, 100, 2))
@@ -87,7 +87,7 @@ class TestStored:
     def test_cheap(
         self, gaps: int, most: int, station: Station, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """However many gaps there are, the leader is asked few questions about them."""
+        """The number of requests about deleted messages is limited, however many there are."""
         stream = station.stream()
         stream.fill([b"x"] * 1000)
         stream.delete(*range(2, 2 + 2 * gaps, 2))
@@ -128,7 +128,7 @@ class TestStored:
 
     @pytest.mark.parametrize("pattern", [(), ("even",), ("even", "odd")])
     def test_mirrors(self, pattern: tuple[str, ...], station: Station) -> None:
-        """The answer of a mirror that keeps less is not taken for all stored messages."""
+        """Answers of a mirror with fewer messages do not count for the stream."""
         stream = station.stream()
         mirror = Stream(station.connection, f"{stream.name}M")
         mirror.make(subjects=[], mirror={"name": stream.name}, max_msgs=20, mirror_direct=True)
@@ -143,7 +143,7 @@ class TestStored:
         mirror.api("DELETE")
 
     def test_onlyMirror(self, station: Station, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Where only a mirror answers, the error says so."""
+        """If only a mirror answers, the error says so."""
         stream = station.stream()
         stream.fill([b"x"])
         monkeypatch.setattr(reading, "fetch", lambda *_: None)
@@ -167,7 +167,7 @@ class TestLoss:
             assert (seqs, bool(losses)) == ([2, 3, 4, 5], isLost)
 
     def test_purgedBetween(self, station: Station) -> None:
-        """Messages that were purged from among others after the plan are a loss."""
+        """Messages that were purged by subject after planning are data loss, or are reported."""
         stream = station.stream()
         for number in range(20):
             stream.add(str(number % 2), b"")
@@ -231,9 +231,7 @@ class TestLoss:
             readSeqs(station, bounds)
 
     def test_madeAgain(self, station: Station) -> None:
-        """
-        A new stream of the same name is not read, with any sequences. A missing one is not either.
-        """
+        """A stream that is gone or was created again is data loss."""
         stream = station.stream()
         stream.fill([b"x"] * 4)
         bounds = rangeOf(station, stream)
@@ -279,10 +277,7 @@ class Leader:
 
 
 def replica(stored: Iterator[set[int]] | list[set[int]]) -> Any:
-    """
-    @return: a function as L{natsbroker.spark.logs.wholeranges.fetch}, which answers from one of
-        these sets after the other.
-    """
+    """@return: a replacement for C{fetch} that answers from these sets of sequences in turn."""
     turns = iter(stored)
 
     def fetch(
@@ -302,7 +297,7 @@ ALL = set(range(1, 31))
 
 
 class TestReplicas:
-    """Replicas that lack messages."""
+    """Replicas that do not have all messages."""
 
     def seqs(self, known: list[set[int]], stored: set[int], pattern: tuple[str, ...] = ()) -> Any:
         """
@@ -328,7 +323,7 @@ class TestReplicas:
 
     @pytest.mark.parametrize("holes", [{5}, set(range(4, 30, 2))])
     def test_falseGaps(self, holes: set[int]) -> None:
-        """A gap that the leader does not confirm is ignored, a small or a large one."""
+        """A gap that the leader does not confirm is read again."""
         assert self.seqs([ALL - holes, ALL], ALL) == (sorted(ALL), 1)
 
     @pytest.mark.parametrize("holes", [{5, 9}, set(range(4, 30, 2))])
@@ -350,7 +345,7 @@ class TestReplicas:
 
 
 def test_checkStream(station: Station) -> None:
-    """The state of a stream, which must be the one that was planned."""
+    """The state of a stream is returned if it is the planned one."""
     stream = station.stream()
     created = station.streams.state(stream.name).created
     assert checkStream(station.streams, stream.name, created).stop == 1

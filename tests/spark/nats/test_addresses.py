@@ -58,7 +58,7 @@ class TestAddresses:
         assert "s3cret" not in str(caught.value)
 
     def test_refusesNone(self) -> None:
-        """There is no default, because a worker runs on another machine."""
+        """A list without addresses is refused."""
         with pytest.raises(OptionError, match="name at least one"):
             readAddresses(" , ")
 
@@ -73,7 +73,7 @@ class TestAddresses:
             assert "s3cret" not in repr(ServerAccess(readAddresses(text)))
 
     def test_identity(self) -> None:
-        """Credentials of an address are those of options without any."""
+        """Credentials in an address are used if the options have none."""
         for text, user, password, token in (
             ("nats://anna:p@h", "anna", "p", ""),
             ("nats://s3cret@h", "", "", "s3cret"),
@@ -90,7 +90,7 @@ class TestTLS:
     """Files for TLS."""
 
     def test_context(self, tmp_path: Path) -> None:
-        """Certificates are verified with the name of the server, and old versions refused."""
+        """The certificate and name of the server are verified, with TLS 1.2 or later."""
         writeCertificates(tmp_path)
         ca, cert, key = (str(tmp_path / f"{x}.pem") for x in ("ca", "client", "client-key"))
         context = ServerAccess((), tlsCa=ca, tlsCert=cert, tlsKey=key).context()

@@ -107,7 +107,7 @@ class TestTLS:
     """TLS that fails."""
 
     def test_serverWithout(self, startServer: StartServer) -> None:
-        """A connection with TLS options uses TLS, or fails."""
+        """If TLS is required and the server does not offer it, the connection fails."""
         server = startServer(REAL)
         for peer in (
             peerOf(server, tls=True),
@@ -117,7 +117,7 @@ class TestTLS:
                 connect(peer)
 
     def test_tlsFirst(self, startServer: StartServer, tmp_path: Path) -> None:
-        """TLS may begin before the greeting."""
+        """With C{tlsFirst}, TLS begins before INFO."""
         writeCertificates(tmp_path)
         server = startServer(
             REAL,
@@ -190,7 +190,7 @@ class TestStrangeServers:
             connect(peer)
 
     def test_pingsBetween(self) -> None:
-        """PING and INFO between frames are answered and taken on the way."""
+        """PING and INFO that arrive while an answer is awaited are handled."""
         heard: list[bytes] = []
 
         def play(peer: socket.socket) -> None:
@@ -219,7 +219,7 @@ class TestStrangeServers:
                 connection.request("some.thing")
 
     def test_goneInBetween(self) -> None:
-        """A connection that ends while an answer is awaited says the server's last word."""
+        """If the server closes the connection while an answer is awaited, the error says so."""
 
         def play(peer: socket.socket) -> None:
             welcome(peer)
@@ -285,7 +285,7 @@ class TestServers:
             connect(ServerAccess(addresses[:1]))
 
     def test_badFileIsNotPassedOver(self, startServer: StartServer) -> None:
-        """A missing credentials file is an error. No further server is tried."""
+        """A missing credentials file is an error at once, without trying other servers."""
         server = startServer(REAL, "authorization { token: t }\n")
         with pytest.raises(OptionError, match="cannot read /nowhere/x"):
             connect(peerOf(server, credentialsFile="/nowhere/x"))
@@ -299,7 +299,7 @@ class TestServers:
 
     @pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda flavour: flavour.name)
     def test_noHeaders(self, flavour: Flavour, startServer: StartServer) -> None:
-        """A server without headers reports no missing responders: a request times out."""
+        """A server without headers reports no missing responders, so the request times out."""
         server = startServer(flavour, "no_header_support: true\n")
         assert echoes(peerOf(server))
         peer = replace(peerOf(server), requestTimeout=0.5)
@@ -325,7 +325,7 @@ class TestServers:
                 connection.request("ok")
 
     def test_composed(self, startServer: StartServer) -> None:
-        """Requests that follow each other to one subject have the same form as the first one."""
+        """Requests are composed correctly, whether subject and headers change or not."""
         with connect(peerOf(startServer(REAL))) as connection:
             for subject in (b"a", b"a", b"b", b"b"):
                 for headers in (b"", b"NATS/1.0\r\n\r\n"):

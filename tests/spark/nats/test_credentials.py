@@ -27,9 +27,7 @@ def user() -> KeyPair:
 
 
 def access(**options: Any) -> ServerAccess:
-    """
-    @return: who we are, at no address.
-    """
+    """@return: credentials without an address."""
     return ServerAccess((), **options)
 
 
@@ -96,7 +94,7 @@ class TestFiles:
             connectFields(access(credentialsFile="/nowhere/x"), "", False)
 
     def test_notText(self, tmp_path: Path) -> None:
-        """A file of bytes is none of these."""
+        """A file that is not text is refused."""
         path = tmp_path / "bytes"
         path.write_bytes(b"\xff\xfe")
         with pytest.raises(OptionError, match="is not a text"):

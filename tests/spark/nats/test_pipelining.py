@@ -15,7 +15,7 @@ from natsbroker.spark.nats.publishing import Pipeline
 
 class Echo:
     """
-    A connection to somebody who answers every request with its payload, when asked to.
+    A connection that answers requests with their payloads at the test's command.
 
     @ivar most: how many requests were on their way at most.
     """
@@ -74,7 +74,7 @@ def pipelineOver(echo: Echo, window: int) -> Pipeline:
 
 @pytest.mark.parametrize("window", [1, 2, 7, 1000])
 def test_window(window: int) -> None:
-    """Requests go out in order, each is answered, and no more than the window are on their way."""
+    """Requests are sent in order and answered, with at most a window of them unanswered."""
     echo, requester = Echo(), Requester()
     pipeline = pipelineOver(echo, window)
     for number in range(50):
@@ -88,7 +88,7 @@ def test_window(window: int) -> None:
 
 
 def test_chunks() -> None:
-    """Much is sent before the window is full, little waits for more."""
+    """Requests are collected until there is enough to send."""
     echo, requester = Echo(), Requester()
     pipeline = pipelineOver(echo, 1000)
     requester.send(pipeline, 0, b"x", b"little")
@@ -109,7 +109,7 @@ def test_twoSenders() -> None:
 
 
 def test_otherMessages() -> None:
-    """Other messages go to their callback, and change nothing else."""
+    """A message that is no answer goes to a callback."""
     echo, requester = Echo(), Requester()
     heard: list[tuple[bytes, bytes, bytes]] = []
     pipeline = Pipeline(echo, 10, lambda *arguments: heard.append(arguments))  # type: ignore[arg-type]
@@ -120,7 +120,7 @@ def test_otherMessages() -> None:
 
 
 def test_shared() -> None:
-    """Answers that come to one subject are distinguished by their contents."""
+    """Answers to one subject are assigned to requests by their contents."""
     echo, requester = Echo(), Requester()
     pipeline = Pipeline(echo, 10, keyOf=lambda subject, body: body)  # type: ignore[arg-type]
     for number in range(3):
@@ -134,8 +134,7 @@ def test_shared() -> None:
 
 def test_rest() -> None:
     """
-    While no new requests are sent, the buffered ones are sent and answers are read, until all are
-    answered.
+    Resting sends what is buffered and reads answers until all have arrived or the time is over.
     """
     echo, requester = Echo(), Requester()
     pipeline = pipelineOver(echo, 10)
@@ -159,7 +158,7 @@ def test_silence() -> None:
 
 
 def test_requestThatCannotBeSent() -> None:
-    """A request that cannot be sent is not waited for; an error of the caller is the request's."""
+    """A request that cannot be sent is not waited for. An error in handling an answer is raised."""
     pipeline = pipelineOver(Echo(), 10)
     with pytest.raises(ValueError, match="not a subject"):
         Requester().send(pipeline, 0, b"a b", b"")

@@ -78,7 +78,7 @@ class TestRefused:
     """Messages that the stream refuses."""
 
     def test_tooLarge(self, station: Station) -> None:
-        """A message that the server would close the connection for is refused before."""
+        """A message that exceeds the server's max_payload is refused before it is sent."""
         stream = station.stream()
         with pytest.raises(
             DataSourceError, match=r"has 10\d+ bytes .*, and the server takes 1048576"
@@ -105,14 +105,14 @@ class TestRefused:
             publisherTo(station, stream).publish(f"{stream.name}.x", b"", pairs, "a\r\nb: c")
 
     def test_noStream(self, station: Station) -> None:
-        """A subject that no stream takes is an error."""
+        """Publishing to a subject that no stream takes is an error."""
         publisher = publisherTo(station, station.stream())
         publisher.publish("nobody.takes.this", b"")
         with pytest.raises(ApiError, match=r"nobody\.takes\.this was not stored: no stream takes"):
             publisher.finish()
 
     def test_otherStream(self, station: Station) -> None:
-        """A subject of another stream is not stored there."""
+        """A message whose subject belongs to another stream is refused by that stream."""
         stream, other = station.stream(), station.stream()
         publisher = publisherTo(station, stream)
         publisher.publish(f"{other.name}.x", b"")

@@ -26,7 +26,7 @@ def publisherOf(
 
 
 def test_stores(broker: BrokerStation) -> None:
-    """Each message is stored, in order, before it counts. Large and empty ones are too."""
+    """Messages of any size are stored in order, and counted when they are acknowledged."""
     payloads = [b"", b"x" * 100_000, *(b"%d" % n for n in range(50))]
     name = broker.channel()
     with connect(broker.peer) as connection:
@@ -40,7 +40,7 @@ def test_stores(broker: BrokerStation) -> None:
 
 
 def test_closes(broker: BrokerStation) -> None:
-    """The broker knows of a client as long as it is not closed."""
+    """After it is closed, a publisher cannot publish."""
     with connect(broker.peer) as connection:
         publisher = publisherOf(connection, broker.channel())
         publisher.close()
@@ -126,7 +126,7 @@ def scripted(*messages: tuple[bytes, bytes, bytes]) -> tuple[ChannelPublisher, S
 
 
 def test_heartbeats() -> None:
-    """Heartbeats are answered, and other messages change nothing."""
+    """Heartbeats are answered, and unrelated messages are ignored."""
     publisher, connection = scripted(
         (b"I.heartbeats", b"HB.1", b""),
         (b"I.7", b"", b"?"),
@@ -164,7 +164,7 @@ def test_silence() -> None:
 
 
 def test_otherAnswers() -> None:
-    """A cluster that refuses the client, or sends an invalid answer, is an error."""
+    """If the cluster refuses the client, or answers malformed, that is an error."""
     refused = ConnectResponse(error="stan: no").SerializeToString()
     for answer, text in ((refused, "refuses: stan: no"), (b"\x0a", "malformed")):
         connection = Scripted()

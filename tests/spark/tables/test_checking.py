@@ -60,7 +60,7 @@ def expected(row: dict[str, Any]) -> int:
 
 @given(st.lists(_ROWS, max_size=6), st.integers(0, 6))
 def test_checksums(rows: list[dict[str, Any]], cut: int) -> None:
-    """Each row has the checksum of its own columns, wherever a batch was cut."""
+    """Each row has the checksum of its own columns, however batches are sliced."""
     table = pa.Table.from_pylist(rows, SCHEMA)
     parts = pa.concat_tables([table.slice(0, cut), table.slice(cut)])
     wanted = [expected(row) for row in rows]
@@ -72,7 +72,7 @@ def test_checksums(rows: list[dict[str, Any]], cut: int) -> None:
 
 
 def test_read(root: Path) -> None:
-    """Rows are read in order, also from files that share a range, with any names."""
+    """Rows of several files are read in order, whatever the names of the files."""
     files = [*filed(root, 1, 9, 2, 4, 6), *filed(root, 1, 9, 1, 3, 5, 7, 8)]
     (root / "data" / "part-0").write_bytes((root / files[1].path).read_bytes())
     files[1] = replace(files[1], path="data/part-0")
@@ -97,10 +97,7 @@ def test_rowGroups(root: Path) -> None:
 
 
 def test_foreign(root: Path) -> None:
-    """
-    A file that another program has rewritten has other types for the same columns, and other
-    columns.
-    """
+    """A file that another program has rewritten, with other types and more columns, is read."""
     [file] = filed(root, 1, 5)
     table = pq.read_table(root / file.path)
     pair = pa.struct([("key", pa.large_string()), ("value", pa.string())])
@@ -133,7 +130,7 @@ class TestDamage:
         assert isinstance(raised.value, TableError)
 
     def test_rows(self, root: Path) -> None:
-        """Rows that are changed, doubled or missing are found, in runs."""
+        """Rows that are changed, duplicated or missing are found, and reported in ranges."""
         [file] = filed(root, 1, 20)
         forge(root / file.path, 4)
         forge(root / file.path, 5)

@@ -16,7 +16,7 @@ COLUMNS = pa.schema([("data", pa.binary())])
 
 
 def test_onceEach(tmp_path: Path) -> None:
-    """A record that a micro-batch repeats, or that an older one brings late, is dropped."""
+    """Dead letters of a micro-batch that is repeated, or older than the last one, are dropped."""
     table = DeadLetterTable(tmp_path / "t", COLUMNS)
     for write, number, isNew in (("a", 0, True), ("a", 2, True), ("a", 1, False), ("b", 0, True)):
         dead = DeadLetterTable(tmp_path / "t", COLUMNS, 7)

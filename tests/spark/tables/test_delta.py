@@ -58,7 +58,7 @@ class TestLog:
     """The table's own log."""
 
     def test_transactions(self, table: DeltaLakeTable) -> None:
-        """The end of the archive and its losses are application transactions."""
+        """The archive's end and losses are stored as application transactions."""
         assert table.append(table.require(), (), [(9, 20)], 20)
         opened = deltalake.DeltaTable(str(table.directory))
         name = f"nb/{LOG.name}"
@@ -71,7 +71,7 @@ class TestLog:
         assert (settings["natsbroker.start"], len(settings["natsbroker.table"])) == ("1", 32)
 
     def test_statistics(self, table: DeltaLakeTable) -> None:
-        """The statistics are right, so that readers pass over files by them."""
+        """The statistics of files are right, so that readers can skip files."""
         assert grow(table, 20)
         opened = deltalake.DeltaTable(str(table.directory))
         rows = pa.table(opened.get_add_actions(flatten=True)).to_pylist()
@@ -82,7 +82,7 @@ class TestLog:
             assert part["data"].to_pylist() == [b"%d" % wanted]
 
     def test_statisticsOfGaps(self, table: DeltaLakeTable) -> None:
-        """A file whose first or last messages were deleted is found by those that it has."""
+        """The statistics of a file are those of its existing messages."""
         assert grow(table, 20, 9, 10, 19)
         opened = deltalake.DeltaTable(str(table.directory))
         rows = pa.table(opened.get_add_actions(flatten=True)).to_pylist()
@@ -93,7 +93,7 @@ class TestLog:
         assert table.require().tiles[-1].start == 19
 
     def test_checkpoints(self, table: DeltaLakeTable) -> None:
-        """Everything is still known from a checkpoint, when the log before it has gone."""
+        """Everything can be read from a checkpoint without the earlier log."""
         for stop in range(10, 22, 2):
             assert table.append(table.require(), (), [(stop - 1, stop)], stop)
             assert grow(table, stop + 1)
@@ -107,7 +107,7 @@ class TestLog:
         assert grow(table, 25)
 
     def test_onDisk(self, table: DeltaLakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The entry of a commit is on disk, with its name, when the commit is reported as valid."""
+        """A commit is synced to disk before it is reported."""
         synced: list[int] = []
         monkeypatch.setattr(
             os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino)
@@ -129,7 +129,7 @@ class TestLog:
             table.append(base, files, (), 15)
 
     def test_unknownOutcome(self, table: DeltaLakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A commit that succeeded although it raised an error counts as successful."""
+        """A commit that succeeds but raises an error counts as successful."""
         commit = deltalake.DeltaTable.create_write_transaction
 
         def torn(self: Any, *given: Any, **named: Any) -> None:
@@ -143,7 +143,7 @@ class TestLog:
         assert seqsIn(table.directory) == list(range(1, 12))
 
     def test_withoutOurTransaction(self, table: DeltaLakeTable) -> None:
-        """Without our application transaction Delta takes both of two appends."""
+        """Without natsbroker's application transaction, Delta accepts two conflicting appends."""
         racers = [deltalake.DeltaTable(str(table.directory)) for _ in range(2)]
         files = [filed(table.directory, 9, 12)[0] for _ in racers]
         for stop, (racer, file) in enumerate(zip(racers, files, strict=True), 12):
@@ -179,7 +179,7 @@ class TestOthers:
     """Other programs that write to the table."""
 
     def test_optimized(self, table: DeltaLakeTable) -> None:
-        """Files that Delta's own compaction makes are read, and archiving goes on."""
+        """Files that Delta's own compaction has made are read, and archiving continues."""
         for stop in (12, 15, 18):
             assert grow(table, stop)
         before = table.require()
@@ -206,7 +206,7 @@ class TestOthers:
         assert seqsIn(table.directory) == list(range(1, 12))
 
     def test_rowsDeleted(self, table: DeltaLakeTable) -> None:
-        """Rows that another program deleted are missing for us too."""
+        """Rows that another program has deleted are missing from the archive."""
         deltalake.DeltaTable(str(table.directory)).delete("seq IN (1, 5, 8)")
         snapshot = table.require()
         assert (snapshot.rows, snapshot.stop) == (5, 9)
@@ -260,7 +260,7 @@ class TestOthers:
 
 
 def test_doubled(table: DeltaLakeTable) -> None:
-    """A duplicate row that another program adds is an error for every reader."""
+    """A row that another program has duplicated is an error when it is read."""
     opened = deltalake.DeltaTable(str(table.directory))
     deltalake.write_deltalake(
         opened, opened.to_pyarrow_table(filters=[("seq", "=", 5)]), mode="append"
@@ -284,7 +284,9 @@ class TestColumns:
         return table
 
     def test_newColumns(self, other: DeltaLakeTable) -> None:
-        """New columns are added, also inside structs, and none is removed. All are nullable."""
+        """
+        Missing columns are added, also inside structs. No column is removed, and all are nullable.
+        """
         wanted = readSchema("s STRUCT<b: STRING NOT NULL>, t TIMESTAMP_NTZ NOT NULL")
         expected = readSchema("seq BIGINT, s STRUCT<a: INT, b: STRING>, t TIMESTAMP_NTZ")
         assert other.widen(wanted) == expected

@@ -61,7 +61,7 @@ class TestMetadata:
     """The table's own metadata."""
 
     def test_properties(self, table: IcebergTable) -> None:
-        """The end of the archive and its losses are properties of the table and of the snapshot."""
+        """The archive's end and losses are stored as properties of the table."""
         assert table.append(table.require(), (), [(9, 20)], 20)
         current = opened(table.directory)
         assert current.properties["natsbroker.stop"] == "20"
@@ -71,9 +71,7 @@ class TestMetadata:
         assert stops == ["9", "20"]
 
     def test_fileAlone(self, table: IcebergTable) -> None:
-        """
-        A reader without a catalog reads the file that the pointer names, and skips files by it.
-        """
+        """A reader without a catalog can open the metadata file, and skip data files."""
         assert grow(table, 20, 9, 19)
         static = StaticTable.from_metadata(opened(table.directory).metadata_location)
         assert static.scan().to_arrow().num_rows == 17
@@ -81,7 +79,7 @@ class TestMetadata:
         assert task.file.record_count == 9
 
     def test_notTriedAgain(self, table: IcebergTable) -> None:
-        """A lost race stays lost, also if somebody has told the table to try again."""
+        """A lost race is not repeated, even if the table is configured to retry."""
         racers = [IcebergTable(table.directory) for _ in range(2)]
         for number in range(3):
             with opened(table.directory).transaction() as change:
@@ -94,7 +92,7 @@ class TestMetadata:
             assert seqsIn(table.directory) == list(range(1, stop + 2 + won[0]))
 
     def test_unknownOutcome(self, table: IcebergTable, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A commit that is valid although it raised an error is treated as valid."""
+        """A commit that succeeds but raises an error counts as successful."""
         commit = SqlCatalog.commit_table
 
         def torn(self: Any, *given: Any) -> None:
@@ -108,7 +106,7 @@ class TestMetadata:
         assert seqsIn(table.directory) == list(range(1, 12))
 
     def test_vacuumKeeps(self, table: IcebergTable, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A snapshot that was current a moment ago stays, with its files."""
+        """A vacuum keeps snapshots that were current recently, with their files."""
         for stop in (12, 15):
             assert grow(table, stop)
         snapshots = opened(table.directory).snapshots()
@@ -157,7 +155,7 @@ class TestOthers:
         assert seqsIn(table.directory) == list(range(1, 15))
 
     def test_rowsDeleted(self, table: IcebergTable) -> None:
-        """Rows that another program deleted are missing for us too."""
+        """Rows that another program has deleted are missing from the archive."""
         opened(table.directory).delete("seq = 5")
         assert (table.require().rows, table.require().stop) == (7, 9)
 
@@ -179,13 +177,13 @@ class TestOthers:
             IcebergTable(table.directory).latest()
 
     def test_deletesOfRows(self, table: IcebergTable, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A table that needs more than files to be read is refused."""
+        """A table with deleted rows in existing files is refused."""
 
         class Scan:
             """A plan in which rows of a file are deleted."""
 
             def plan_files(self) -> list[Any]:
-                """One file."""
+                """Plan one file."""
                 return [type("Task", (), {"delete_files": {1}})()]
 
         monkeypatch.setattr("pyiceberg.table.Table.scan", lambda self: Scan())
@@ -230,7 +228,7 @@ class TestObjects:
         return sorted(arrow["seq"].to_pylist())
 
     def test_seen(self, objects: ArchiveTable) -> None:
-        """The URL is enough to find the table again. Other programs read it in their own way."""
+        """A table in an object store is found again by its URL, and read by other programs."""
         again = tableAt(str(objects.root))
         assert isinstance(again, IcebergTable)
         assert grow(again, 15)
@@ -270,7 +268,7 @@ class TestObjects:
         assert self.seqs() == list(range(1, 15))
 
     def test_noCatalog(self, objects: ArchiveTable, bucket: str) -> None:
-        """Without a catalog no commit is atomic there. Another catalog means another table."""
+        """A table in an object store needs a catalog. Another catalog than its own is refused."""
         with pytest.raises(OptionError, match="an object store needs a catalog that makes"):
             tableAt(f"{bucket}/other", "iceberg")
         with pytest.raises(OptionError, match=r"is an archive in the catalog lake:raw\.log"):

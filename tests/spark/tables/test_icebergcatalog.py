@@ -19,7 +19,9 @@ from tests.spark.tablecontract import together
 
 
 def test_ownCatalog(tmp_path: Path) -> None:
-    """A catalog of its own is in the directory, and is made only on request."""
+    """
+    A table without a named catalog has one in its directory, which is created on request only.
+    """
     place = IcebergTable(tmp_path)
     assert place.latest() is None
     assert list(tmp_path.iterdir()) == []
@@ -53,7 +55,10 @@ def test_madeTogether(tmp_path: Path) -> None:
 
 
 def test_marks(tmp_path: Path) -> None:
-    """A directory is recognized by the catalog, or by the file that names another one."""
+    """
+    A directory is recognized as an Iceberg archive by its own catalog, or by the file that names
+    one.
+    """
     assert "iceberg" in FORMATS
     for module in MARKS["iceberg"]:
         (tmp_path / module).write_text("{}")
@@ -62,7 +67,7 @@ def test_marks(tmp_path: Path) -> None:
 
 
 def test_namedCatalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A catalog is remembered, with the configuration that PyIceberg has for it."""
+    """A named catalog is remembered in the directory, and configured by PyIceberg."""
     monkeypatch.setattr(
         "natsbroker.spark.tables.iceberg.load_catalog",
         lambda name, **given: SqlCatalog(name, uri=f"sqlite:///{tmp_path}/{name}.db", **given),
@@ -91,7 +96,7 @@ def test_places() -> None:
 
 
 def test_names(tmp_path: Path) -> None:
-    """Files are named below the directory, or whole."""
+    """Files may be named relative to the directory or absolutely."""
     place = IcebergTable(tmp_path)
     assert place.pathOf(f"file://{tmp_path}/data/x.parquet") == "data/x.parquet"
     assert place.pathOf("file:///elsewhere/x.parquet") == "/elsewhere/x.parquet"

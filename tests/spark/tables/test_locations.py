@@ -42,13 +42,13 @@ def test_unknown(root: str) -> None:
 
 
 def test_directories() -> None:
-    """A directory, also as a URL."""
+    """A directory may be given as a path or a URL."""
     assert locationOf("file:///lake/x") == locationOf("/lake/x") == Path("/lake/x")
     assert directoryOf("x") == Path.cwd() / "x"
 
 
 def test_objects() -> None:
-    """A URL, also with a slash at its end, in messages and in tasks."""
+    """A URL in an object store is kept in messages and tasks, without a slash at its end."""
     place = locationOf("s3://lake/x/")
     assert place == locationOf("s3://lake/x") == ObjectPath("s3://lake/x")
     assert str(place / "data" / "a") == "s3://lake/x/data/a"

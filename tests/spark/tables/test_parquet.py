@@ -66,7 +66,7 @@ class TestWriting:
         assert left(root) == []
 
     def test_otherColumns(self, root: Path) -> None:
-        """Tables of other columns say which has the sequences."""
+        """A table with other columns may name the column with the sequences."""
         writer = FileWriter(root, 1, seq="x_seq")
         writer.add(pa.RecordBatch.from_pydict({"x_seq": [3, 7]}))
         [file] = writer.finish()
@@ -97,7 +97,7 @@ class TestDays:
     """Files of one day each."""
 
     def test_days(self, root: Path) -> None:
-        """A range becomes files that follow each other, wherever batches begin."""
+        """With days, a range is written as one file a day, however it is split into batches."""
         batches = list(dated(5, 20, 6))
         whole = pa.Table.from_batches(batches).combine_chunks().to_batches()
         for given in (batches, whole):
@@ -108,7 +108,7 @@ class TestDays:
                 assert file.path.startswith(f"data/date=2026-11-2{number}/")
 
     def test_backAgain(self, root: Path) -> None:
-        """If a clock went back there is one more file."""
+        """If the time goes back to an earlier day, another file is written."""
         one, two = dated(3, 4, 3), dated(4, 5, 3)
         shifted = [x.set_column(0, "seq", pa.array([n])) for n, x in enumerate([*two, *one], 1)]
         files = writeFiles(root, shifted, 1, True)

@@ -27,7 +27,7 @@ def file(first: int, last: int) -> File:
 
 
 def test_tiles() -> None:
-    """Tiles follow each other; files whose ranges overlap share one."""
+    """Files with overlapping ranges form one tile. Tiles do not overlap."""
     a, b, c, d = file(3, 5), file(8, 20), file(10, 12), file(21, 22)
     snapshot = TableSnapshot(1, "t", LOG, 1, 30, (a, b, c, d))
     assert snapshot.tiles == [
@@ -41,12 +41,12 @@ def test_tiles() -> None:
 
 
 def test_joined() -> None:
-    """Ranges become as few as possible."""
+    """Adjacent ranges are joined."""
     assert joined([(5, 7), (1, 3), (3, 4), (6, 9)]) == ((1, 4), (5, 9))
 
 
 def test_ordered() -> None:
-    """Files are in the order of their sequences, and only those that are accounted for."""
+    """Files are ordered by their sequences, and those outside the accounted range are refused."""
     assert ordered([file(5, 6), file(1, 2)], 1, 7) == (file(1, 2), file(5, 6))
     for start, stop in ((2, 7), (1, 6)):
         with pytest.raises(TableError, match="another program has added it"):
@@ -57,13 +57,13 @@ def test_ordered() -> None:
     ("error", "text"), [(OSError(28, "No space left"), "No space left"), (OSError("odd"), "odd")]
 )
 def test_failed(error: OSError, text: str) -> None:
-    """An error says where and why."""
+    """An error names the table and the reason."""
     with pytest.raises(TableError, match=f"^/x: {text}$"), storing("/x"):
         raise error
 
 
 def test_paths() -> None:
-    """Names are never used twice, and are in the order of ranges."""
+    """Names of files are unique, and sorted by their ranges."""
     assert newPath(5) != newPath(5)
     assert newPath(5) < newPath(60) < newPath(700)
     assert newPath(5, "2026-11-20").startswith("data/date=2026-11-20/00000000000000000005-")

@@ -68,7 +68,7 @@ class TestChannel:
         assert (archiver.rows, archiver.files, archiver.lost) == (1001, 5, [])
 
     def test_files(self, broker: BrokerStation, tmp_path: Path) -> None:
-        """A file is as the table has it, and each of its pages has a checksum."""
+        """The table has the size and rows of each file, whose pages have checksums."""
         name = broker.channel([b"x"] * 10)
         table = tableAt(tmp_path)
         Archiver(optionsOf(broker, channel=name), table).once()
@@ -81,7 +81,7 @@ class TestChannel:
             pq.read_table(pa.BufferReader(bytes(data)), page_checksum_verification=True)
 
     def test_hold(self, startServer: StartServer, tmp_path: Path) -> None:
-        """With a hold retention waits for the archive, and archived messages are deleted."""
+        """With a hold, retention waits until messages are archived, and then removes them."""
         config = "streaming { store_limits { max_msgs: 5 } }"
         broker = BrokerStation(startServer(OURS_FAST, config))
         broker.channel([b"%d" % n for n in range(1, 4)], "c")
@@ -150,7 +150,7 @@ class TestChannel:
         assert names == {file.path for file in snapshot.files}
 
     def test_vacuumed(self, broker: BrokerStation, tmp_path: Path) -> None:
-        """A file that was vacuumed before it was named is not named."""
+        """A new file that is deleted before the table names it is not added."""
         name = broker.channel([b"x"] * 10)
 
         def robbed(work: Any, tasks: Sequence[Any]) -> list[Any]:
@@ -177,7 +177,9 @@ class TestStream:
     """A stream of nats-server."""
 
     def test_everyMessageOfAStream(self, station: Station, tmp_path: Path) -> None:
-        """Every message is archived with its headers. Deleted ones are no loss, purged ones are."""
+        """
+        Every message of a stream is archived with its headers. Only purged messages count as lost.
+        """
         stream = station.stream()
         stream.add("a", b"one", {"K": "v"})
         stream.fill([b"%d" % n for n in range(2, 21)])
@@ -214,7 +216,7 @@ class TestStream:
         assert (snapshot.version, snapshot.start, snapshot.stop) == (0, 50, 50)
 
     def test_otherLog(self, station: Station, tmp_path: Path) -> None:
-        """An archive is of one log."""
+        """An archive of one stream refuses another stream."""
         one, two = station.stream(), station.stream()
         Archiver(optionsOf(station, stream=one.name), tableAt(tmp_path)).once()
         with pytest.raises(OptionError, match=f"is an archive of stream {one.name}"):
@@ -230,7 +232,7 @@ class TestStream:
         ],
     )
     def test_notOneWholeLog(self, given: dict[str, str], text: str, tmp_path: Path) -> None:
-        """A selection that is not one whole log is refused."""
+        """A selection of several logs, or of a part of one, is refused."""
         with pytest.raises(OptionError, match=text):
             Archiver(readOptions({"servers": "h", **given}), tableAt(tmp_path))
 

@@ -47,18 +47,18 @@ class Kept:
 
     @property
     def files(self) -> set[str]:
-        """The data files that are there, named or not."""
+        """The data files in the directory, whether the table names them or not."""
         paths = self.table.directory.rglob("*.parquet")
         names = {str(path.relative_to(self.table.directory)) for path in paths}
         return {name for name in names if not name.startswith("_")}
 
     @property
     def named(self) -> set[str]:
-        """Those that the version names that holds."""
+        """The data files that the current version of the table names."""
         return {file.path for file in self.table.require().files}
 
     def check(self, rows: int) -> None:
-        """See that the archive has every message, once and whole."""
+        """Check that the archive has a number of messages, all intact."""
         summary = verified(None, {"servers": self.broker.url}, str(self.table.root))
         assert (summary["findings"], summary["rows"], summary["deleted"]) == ([], rows, 0)
         assert self.table.require().rows == rows
@@ -86,7 +86,7 @@ class TestCompact:
         assert compact(kept.table) == 0
 
     def test_target(self, kept: Kept) -> None:
-        """Files are as large as was asked for, and have ranges of their own."""
+        """Compacting makes files of the requested size."""
         size = max(file.bytes for file in kept.table.require().files)
         assert compact(kept.table, target=3 * size) > 1
         files = kept.table.require().files

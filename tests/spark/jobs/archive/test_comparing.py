@@ -62,15 +62,15 @@ class TestBoth:
 
     @pytest.mark.parametrize("block", [1, 16, 1_000_000])
     def test_noFindings(self, log: tuple[Any, ArchiveTable], block: int) -> None:
-        """A new archive has no findings, with any blocks."""
+        """A new archive equals its log, for blocks of any size."""
         station, table = log
         comparison = compared(station, table, block)
         assert comparison == Comparison((), table.require().rows, 0)
 
     def test_damage(self, log: tuple[Any, ArchiveTable]) -> None:
         """
-        A message that is missing, duplicated, changed or in no file any more is found, sequence by
-        sequence.
+        Messages that are missing, duplicated, changed or in an unreadable file are found with their
+        sequences.
         """
         station, table = log
         paths = [table.directory / file.path for file in table.require().files]
@@ -122,7 +122,7 @@ class TestChannel:
     def test_readsNothing(
         self, broker: BrokerStation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Where fingerprints agree no message is read."""
+        """If fingerprints agree, no message is read."""
         name = broker.channel(b"%d" % n for n in range(1, 101))
         table = archived(broker, tmp_path, channel=name)
         monkeypatch.setattr("natsbroker.spark.jobs.archive.archiver.batchesOf", None)
@@ -130,8 +130,7 @@ class TestChannel:
 
     def test_trimmed(self, startServer: StartServer, tmp_path: Path) -> None:
         """
-        A message that retention removed after it was archived is no finding, and neither is a lost
-        one.
+        Messages that retention removed from the log, and those recorded as lost, are no findings.
         """
         config = "streaming { store_limits { max_msgs: 50 } }"
         broker = BrokerStation(startServer(OURS_FAST, config))
@@ -157,7 +156,10 @@ class TestChannel:
 
 
 def test_deletedSince(station: Station, tmp_path: Path) -> None:
-    """A message that the log has deleted since it was archived is counted, and is no finding."""
+    """
+    Messages that were deleted from the log after they were archived are counted, and are no
+    findings.
+    """
     stream = station.stream()
     stream.fill([b"x"] * 100)
     table = archived(station, tmp_path, stream=stream.name)

@@ -29,7 +29,10 @@ def ran(root: Path, *more: str) -> tuple[int, dict[str, Any]]:
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("partition", ["", "date"])
 def test_sameMessages(tmp_path: Path, form: str, partition: str) -> None:
-    """The table has the same messages of the same log, and the same losses, each once."""
+    """
+    The converted table has the messages and losses of the former archive. Converting again adds
+    none.
+    """
     former(tmp_path / "old", (1, 15), (15, 16), (16, 33), partition=partition)
     for _ in range(2):
         code, summary = ran(tmp_path, "--format", form)
@@ -61,7 +64,7 @@ def test_goesOn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_damaged(tmp_path: Path) -> None:
-    """Changed bytes are an error, and so is a missing file."""
+    """A file with changed bytes, or that is missing, is an error."""
     former(tmp_path / "old", (1, 10))
     path = tmp_path / "old" / "data" / "1.parquet"
     pq.write_table(pq.read_table(path), path, compression="gzip")

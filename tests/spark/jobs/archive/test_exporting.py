@@ -45,9 +45,7 @@ def test_newFiles(tmp_path: Path) -> None:
 
 
 def test_otherArchive(tmp_path: Path) -> None:
-    """
-    Files with more than the archive has belong to another one. A wrong command line ends with 2.
-    """
+    """A directory with files beyond the end of the archive is refused."""
     extended(tmp_path / "log", [("a", b"x")])
     (tmp_path / "plain").mkdir()
     (tmp_path / "plain" / f"{1:020}-{9:020}.parquet").write_bytes(b"")

@@ -43,7 +43,7 @@ def ran(*arguments: str) -> tuple[int, dict[str, Any], str]:
 
 
 def test_inSpark(spark: Any, station: Station, broker: BrokerStation, tmp_path: Path) -> None:
-    """As a function, in Spark's workers: Spark reads what they wrote."""
+    """The job runs as a function in Spark's workers, and Spark reads its files."""
     name = broker.channel(b"%d" % n for n in range(1, 1001))
     stream = station.stream()
     stream.fill([b"x"] * 100)
@@ -134,7 +134,9 @@ class TestFormats:
         assert tableAt(tmp_path).require() == before
 
     def test_noRoom(self, form: str, broker: BrokerStation, tmp_path: Path) -> None:
-        """Without room, at any step, the error says so and no version is half written."""
+        """
+        Without room on the disk, the job fails with that reason, and the current version stays.
+        """
         name = broker.channel([b"%d" % n for n in range(1, 101)])
         source = ("--servers", broker.url, "--channel", name, "--to", str(tmp_path))
         assert ran(*source, "--format", form)[0] == 0
@@ -241,7 +243,7 @@ class TestCommand:
         assert (hold["floor"], 90 <= hold["seconds"] <= 100) == (11, True)
 
     def test_lossInExitStatus(self, startServer: StartServer, tmp_path: Path) -> None:
-        """A loss makes the exit status 1, once."""
+        """A new loss gives exit code 1, once."""
         config = "streaming { store_limits { max_msgs: 5 } }"
         broker = BrokerStation(startServer(OURS_FAST, config))
         broker.channel([b"x"] * 3, "c")
@@ -253,7 +255,9 @@ class TestCommand:
         assert ran(*source)[0] == 0
 
     def test_goesOn(self, startServer: StartServer, tmp_path: Path) -> None:
-        """With C{--every} it continues, also over a restart, and ends in order on request."""
+        """
+        With C{--every}, the job continues when the server restarts, and ends in order on a signal.
+        """
         config = "streaming { store: lmdb, dir: $DIR/s }"
         server = startServer(OURS_FAST, config)
         broker = BrokerStation(server)
@@ -358,7 +362,7 @@ class TestWaiting:
 
     @pytest.mark.slow
     def test_silentStore(self, station: Station) -> None:
-        """SIGTERM ends it while an object store accepts all requests and answers none."""
+        """SIGTERM ends the job while its object store does not answer."""
         stream = station.stream()
         stream.fill([b"x"] * 3)
         with socket.create_server(("127.0.0.1", 0)) as store:

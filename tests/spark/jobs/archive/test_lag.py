@@ -29,7 +29,7 @@ def ran(*arguments: str) -> tuple[int, dict[str, Any], str]:
 
 
 def test_unknown() -> None:
-    """The lag behind a deleted log is unknown: it has no bar."""
+    """The lag behind a deleted log is unknown, and is not drawn."""
     logs: dict[str, dict[str, Any]] = {
         "a": {"next": 5, "last": 4, "behind": 0},
         "b": {"next": 5, "error": "it is gone"},
@@ -42,8 +42,8 @@ def test_unknown() -> None:
 @pytest.mark.parametrize("form", FORMATS)
 def test_archive(form: str, broker: BrokerStation, tmp_path: Path) -> None:
     """
-    The lag of an archive is the number of sequences that it does not account for. A larger lag than
-    allowed gives exit status 1.
+    The lag of an archive is the number of sequences after its end. A lag above C{--most} gives exit
+    code 1.
     """
     name = broker.channel([b"x"] * 10)
     archive(None, {"servers": broker.url, "channel": name}, str(tmp_path), form=form)
@@ -105,7 +105,7 @@ def test_query(spark: Any, station: Station, tmp_path: Path) -> None:
 
 
 def test_places(tmp_path: Path) -> None:
-    """The last complete micro-batch counts, with all its sources of our kind."""
+    """The lag is that of the last complete micro-batch, over all its sources of natsbroker."""
     for name in ("offsets", "commits"):
         (tmp_path / name).mkdir()
 

@@ -31,7 +31,7 @@ class TestArchive:
     """An archive."""
 
     def test_ranges(self, tmp_path: Path) -> None:
-        """A range has its messages, from any number of files, and its losses."""
+        """A range of an archive has its messages and losses, from several files."""
         extended(tmp_path, [("a", b"x")] * 5, [(4, 9)])
         extended(tmp_path, [("a", b"y")] * 3)
         origin = ArchiveOrigin.of(str(tmp_path))
@@ -42,7 +42,9 @@ class TestArchive:
         assert read(origin, 9, 12) == ([9, 10, 11], [])
 
     def test_versionIsFixed(self, tmp_path: Path) -> None:
-        """A version does not change, and the newest one can be opened."""
+        """
+        An opened version of an archive does not change. The newest version can be opened from it.
+        """
         extended(tmp_path, [("a", b"x")])
         origin = ArchiveOrigin.of(str(tmp_path))
         extended(tmp_path, [("a", b"x")])

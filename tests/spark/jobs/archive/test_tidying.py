@@ -49,7 +49,7 @@ def checkpoint(directory: Path, following: int, identity: str = LOG.identity) ->
 
 
 def keeper(table: ArchiveTable, said: list[str], after: int = 3, keep: float = 0.0) -> Housekeeper:
-    """One that is not asked about holds."""
+    """A housekeeper that does not ask for holds."""
     options = readOptions({"servers": "h", "stream": "S"})
     return Housekeeper(table, options, inline, said.append, after, keep)
 
@@ -58,7 +58,7 @@ class TestHousekeeper:
     """The work beside archiving."""
 
     def test_compacts(self, table: ArchiveTable) -> None:
-        """Small files become one, at first and after each three versions, and not between."""
+        """Small files are compacted at the start, and after every three versions."""
         said: list[str] = []
         one = keeper(table, said)
         for stop, files in ((6, 1), (7, 2), (8, 3), (9, 1)):
@@ -77,7 +77,7 @@ class TestHousekeeper:
         assert len(table.require().files) == 5
 
     def test_failure(self, table: ArchiveTable) -> None:
-        """A damaged file is reported and stays; a later round tries again."""
+        """A damaged file is reported and not compacted."""
         said: list[str] = []
         [first, *_] = table.require().files
         forge(table.directory / first.path, 1)
@@ -93,7 +93,10 @@ class TestNeeded:
     """Files that stay although they are old."""
 
     def test_checkpoint(self, table: ArchiveTable, tmp_path: Path) -> None:
-        """A file that a query has not read stays; an unreadable checkpoint keeps everything."""
+        """
+        Files that a query has not yet read are kept. If its checkpoint cannot be read, all are
+        kept.
+        """
         query = checkpoint(tmp_path / "query", 4)
         assert expire(table, 1.0, (str(query),)) == 3
         assert table.require().start == 4
@@ -105,7 +108,7 @@ class TestNeeded:
         assert table.require().start == 4
 
     def test_hold(self, broker: BrokerStation, tmp_path: Path) -> None:
-        """A file under a hold in the broker stays; an export that stops before it is refused."""
+        """Files under a hold in the broker are kept."""
         name = broker.channel()
         root = str(tmp_path / "lake")
         given = {"servers": broker.url, "channel": name}

@@ -34,7 +34,7 @@ def seqsOf(frame: Any) -> list[int]:
 
 
 def test_bothSides(spark: Any, broker: BrokerStation, station: Station, tmp_path: Path) -> None:
-    """Each message comes once: before the seam from the archive, behind it from the log."""
+    """Each message comes once: from the archive up to its end, and then from the log."""
     name = broker.channel([b"old"] * 50)
     stream = station.stream()
     stream.fill([b"old"] * 50)
@@ -156,10 +156,10 @@ def test_damaged(spark: Any, broker: BrokerStation, tmp_path: Path) -> None:
 def test_command(
     spark: Any, broker: BrokerStation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A question in SQL is answered in JSON, a row in a line."""
+    """The answer to an SQL query is printed in JSON, one line a row."""
 
     class Lent:
-        """The session of the tests, which goes on."""
+        """The session of the tests, which is not stopped."""
 
         sql = spark.sql
         createDataFrame = spark.createDataFrame
@@ -167,7 +167,7 @@ def test_command(
         read = property(lambda self: spark.read)
 
         def stop(self) -> None:
-            """Not this one."""
+            """Do nothing."""
 
     monkeypatch.setattr("natsbroker.spark.session", lambda *given: Lent())
     name = broker.channel([b"x"] * 3)

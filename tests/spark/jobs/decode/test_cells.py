@@ -29,7 +29,7 @@ def shape(ddl: str) -> Any:
     ],
 )
 def test_proportion(ddl: str) -> None:
-    """A row in proportion to its payload is not counted."""
+    """Rows whose size is limited by their payloads are not counted."""
     assert shape(ddl) is None
 
 
@@ -52,5 +52,5 @@ def test_proportion(ddl: str) -> None:
     ],
 )
 def test_counted(ddl: str, value: Any, cells: int) -> None:
-    """Each item takes a place in each column beneath it, with any content."""
+    """Each item of a list counts for each column below it."""
     assert cellsIn(value, shape(ddl)) == cells

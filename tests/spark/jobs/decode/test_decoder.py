@@ -112,7 +112,7 @@ class TestTables:
         }
 
     def test_begun(self, tmp_path: Path) -> None:
-        """Tables that are there have been begun, also before anything was decoded by this job."""
+        """A decoder knows whether its tables already exist."""
         extended(tmp_path / "log", [order(1)])
         assert not decoderOf(tmp_path).hasBegun()
         decoderOf(tmp_path).once()
@@ -170,7 +170,7 @@ class TestTables:
         assert row["Time"] == 7
 
     def test_noColumns(self, tmp_path: Path) -> None:
-        """Payloads may be large, and many, and batches are not."""
+        """Large and numerous payloads are decoded in batches of limited size."""
         big = b'{"item": "' + b"x" * 300_000 + b'", "id": 1}'
         extended(tmp_path / "log", [("orders.de", big)] * 9 + [order(n) for n in range(3000)])
         decoderOf(tmp_path, ORDERS).once()
@@ -188,7 +188,8 @@ class TestTables:
 
     def test_deadLettersAreAnArchive(self, tmp_path: Path) -> None:
         """
-        Dead letters have all fields of archives, so they can be decoded again with another schema.
+        Dead letters have the columns of an archive, so that they can be decoded with another
+        schema.
         """
         extended(tmp_path / "log", [order(1), ("orders.de", b'{"id": 2, "new": true}')])
         decoderOf(tmp_path, ORDERS).once()
@@ -270,13 +271,13 @@ class TestAgain:
 
     def test_killedBetween(self, tmp_path: Path) -> None:
         """
-        A decoder that is killed when some tables have a range and others do not continues
-        correctly.
+        A decoder that is killed between the commits of two tables continues without loss or
+        duplicates.
         """
         extended(tmp_path / "log", [order(1), ("orders.de", b"?"), ("x", b""), order(4), order(5)])
 
         class Killed(BaseException):
-            """As by a signal."""
+            """The end of a process by a signal."""
 
         def append(self: DeltaLakeTable, *given: Any) -> bool:
             if self.root.name == "sensor_all":
@@ -306,7 +307,7 @@ class TestSchemas:
         return decoder
 
     def test_newColumn(self, tmp_path: Path) -> None:
-        """A new column is null in earlier rows, a removed one in later rows."""
+        """A new column is null in earlier rows, and a removed one in later rows."""
         self.run(tmp_path, "x INT NOT NULL, y STRUCT<p: INT>", b'{"x": 1, "y": {"p": 2}}')
         self.run(tmp_path, "z STRING, y STRUCT<q: INT>", b'{"z": "new", "y": {"q": 3}}')
         table = DeltaLakeTable(tmp_path / "to" / "a")
@@ -317,14 +318,16 @@ class TestSchemas:
         assert (second["x"], second["y"], second["z"]) == (None, {"p": None, "q": 3}, "new")
 
     def test_narrower(self, tmp_path: Path) -> None:
-        """A column takes values that fit into its type."""
+        """Values of a narrower type fit into an existing column."""
         self.run(tmp_path, "x BIGINT, y DOUBLE", b'{"x": 1, "y": 2}')
         decoder = self.run(tmp_path, "x INT, y FLOAT", b'{"x": 3, "y": 0.5}')
         assert decoder.clashes == {}
         assert [(row["x"], row["y"]) for row in rowsOf(tmp_path, "a")] == [(1, 2.0), (3, 0.5)]
 
     def test_clash(self, tmp_path: Path) -> None:
-        """With another type every message is a dead letter, and the table stays as it is."""
+        """
+        If the type of a column changes, every message becomes a dead letter, and the table stays.
+        """
         self.run(tmp_path, "x INT", b'{"x": 1}')
         decoder = self.run(tmp_path, "x STRING", b'{"x": "two"}')
         reason = "column x is INT in the table and STRING now"

@@ -39,7 +39,7 @@ def ran(*arguments: str) -> tuple[int, dict[str, Any], str]:
 
 
 def payload(number: int) -> bytes:
-    """Every tenth is bad."""
+    """A message, of which every tenth is bad."""
     return b'{"id": %d}' % number if number % 10 else b"bad %d" % number
 
 
@@ -70,7 +70,7 @@ def test_registry(broker: BrokerStation, tmp_path: Path) -> None:
 
 
 def test_channel(broker: BrokerStation, tmp_path: Path) -> None:
-    """A channel of ours: rows and dead letters, and exit code 1 while there are such."""
+    """A channel is decoded into rows and dead letters. Dead letters give exit code 1."""
     name = broker.channel(payload(n) for n in range(1, 26))
     source = ("--servers", broker.url, "--channel", name, "--to", str(tmp_path))
     code, summary, errors = ran(*source, "--schema", SCHEMA, "--rows-per-file", "7")
@@ -106,7 +106,7 @@ def test_objects(spark: Any, broker: BrokerStation, bucket: str) -> None:
 
 
 def test_stream(station: Station, tmp_path: Path) -> None:
-    """A stream of nats-server: by subjects, with headers in the dead letters."""
+    """A stream of nats-server is decoded by subjects. Dead letters keep their headers."""
     stream = station.stream()
     stream.add("a.x", b'{"id": 1}')
     stream.add("b", b"1.5", {"K": "v"})
@@ -178,9 +178,7 @@ def test_progress(tmp_path: Path) -> None:
 
 
 def test_clash(tmp_path: Path) -> None:
-    """
-    A schema that contradicts its table ends the job with 1, also if there is nothing to decode.
-    """
+    """A schema that contradicts its table gives exit code 1, even without new messages."""
     extended(tmp_path / "log", [("a", b'{"id": 1}')])
     source = ("--archive", str(tmp_path / "log"), "--to", str(tmp_path / "to"))
     assert ran(*source, "--schema", SCHEMA)[0] == 0
@@ -293,7 +291,7 @@ class TestKilled:
         assert seqs == list(range(1, 101))
 
     def test_control(self, tmp_path: Path) -> None:
-        """A careless program loses messages when it is killed, and only then."""
+        """A program that commits carelessly loses messages only if it is killed."""
         ends, seqs = self.rounds(tmp_path / "well", "broken", "")
         assert (ends, seqs) == (["0"], list(range(1, 101)))
         ends, seqs = self.rounds(tmp_path / "killed", "broken", self.KILLS)

@@ -86,7 +86,9 @@ def test_arrowRefuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_decoderFails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A payload on which the decoder itself fails is a dead letter that says so."""
+    """
+    A payload that makes the decoder raise an exception becomes a dead letter with that reason.
+    """
     codec = codecOf(MAPPINGS[0])
 
     def decode(self: object, data: bytes) -> dict[str, int]:
@@ -101,7 +103,9 @@ def test_decoderFails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_widePayloads(tmp_path: Path) -> None:
-    """Payloads that take much more room as columns are written a few at a time, or are bad."""
+    """
+    Payloads that are much larger as columns are written a few at a time, or become dead letters.
+    """
     wide = ", ".join(f"x{number}: INT" for number in range(99))
     [mapping] = readMappings([f'a=json:"s ARRAY<STRUCT<{wide}>>"'], {})
     many = b'{"s": [' + b"{}," * 5_999 + b"{}]}"

@@ -116,7 +116,10 @@ class TestMigrate:
         assert [entry[1] for entry in contents(station, target)] == [b"one", b"two", b"three"]
 
     def test_stream(self, station: Station) -> None:
-        """Gaps are closed. Headers stay, and those with a meaning to servers get other names."""
+        """
+        A copied stream has no gaps. Headers are kept; those that are commands to servers get other
+        names.
+        """
         stream, target = station.stream(), station.stream()
         stream.add("a", b"one", {"K": "v", "Nats-Msg-Id": "7"})
         stream.fill([b"two", b"three"])
@@ -150,7 +153,7 @@ class TestMigrate:
         assert [entry[1] for entry in contents(station, stream)] == [b"1", b"2"]
 
     def test_otherTarget(self, broker: BrokerStation, station: Station) -> None:
-        """A target that has something else, or had, is refused."""
+        """A target with other messages, or that once had some, is refused."""
         name = broker.channel([b"one"])
         source = ("migrate", "--servers", broker.url, "--channel", name)
         used, emptied = station.stream(), station.stream()
@@ -166,7 +169,7 @@ class TestMigrate:
         assert [entry[1] for entry in contents(station, used)] == [b"mine"]
 
     def test_notTaken(self, broker: BrokerStation, station: Station) -> None:
-        """A subject that the target does not accept is an error with that reason."""
+        """If no stream takes the subject, the job fails with that reason."""
         name = broker.channel([b"one"])
         source = ("migrate", "--servers", broker.url, "--channel", name)
         code, summary, _ = ran(*source, *to(station, station.stream()))
@@ -218,7 +221,7 @@ class TestSubscription:
         assert [entry[:2] for entry in contents(station, target)] == expected
 
     def test_otherProtocol(self, broker: BrokerStation, station: Station) -> None:
-        """A copy that began over one protocol does not continue over the other."""
+        """A copy that began over one protocol cannot be continued over the other."""
         target = station.stream()
         source = ("migrate", "--servers", broker.url, "--channel", broker.channel([b"one"]))
         command = (*source, *to(station, target, "--prefix", f"{target.name}."))
@@ -255,7 +258,7 @@ class TestSubscription:
     def test_auto(
         self, broker: BrokerStation, station: Station, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A server without requests for ranges is read by subscription, unless told otherwise."""
+        """By default, a server without requests for ranges is read by subscription."""
 
         def silent(self: ChannelApi, name: str) -> StreamState:
             raise ApiError(f"channel {name}: nobody answers", 503)
@@ -282,8 +285,8 @@ class TestSubscription:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         """
-        Servers without headers do not report missing responders, so silence is treated as a missing
-        responder. With headers it is an error.
+        If a server without headers does not answer, it counts as one without requests for ranges.
+        With headers, that is an error.
         """
 
         def silent(self: ChannelApi, name: str) -> StreamState:
@@ -321,7 +324,10 @@ class TestRestore:
     def test_archive(
         self, form: str, broker: BrokerStation, station: Station, tmp_path: Path
     ) -> None:
-        """Every message of the archive is copied without its log. A second run copies nothing."""
+        """
+        Restoring copies every message of the archive without reading the log. A second run copies
+        nothing.
+        """
         name = broker.channel(b"%d" % n for n in range(1, 101))
         archive(None, {"servers": broker.url, "channel": name}, str(tmp_path), form=form)
         target = station.stream()

@@ -55,7 +55,7 @@ class TestRead:
         assert times[0] > 1_500_000_000 * 10**9
 
     def test_partOfAChannel(self, streaming: BrokerStation) -> None:
-        """A part is copied from one sequence to another, if the message before it is unchanged."""
+        """A part of a channel is copied if the message before it is the expected one."""
         name = streaming.channel(b"%d" % n for n in range(1, 31))
         with closing(readerOf(streaming, name)) as reader:
             rows = rowsOf(reader.batches(11, 21))
@@ -78,7 +78,7 @@ class TestRead:
             assert reader.last() == 0
 
     def test_missingMessage(self, streaming: BrokerStation) -> None:
-        """A message that does not come is given up after a while, and counted."""
+        """If messages do not arrive in time, the error has their number."""
         name = streaming.channel([b"one"])
         peer = ServerAccess(streaming.peer.addresses, requestTimeout=1.0)
         with (
@@ -98,7 +98,9 @@ class TestRead:
 
 
 def test_trimmed(startServer: StartServer) -> None:
-    """A message that retention has taken since is a loss, and no gap at the beginning."""
+    """
+    Messages that retention has removed count as lost, unless the copy starts at the beginning.
+    """
     text = STREAMING.replace("max_channels: 0", "max_msgs: 10")
     station = BrokerStation(startServer(OURS_FAST, text))
     name = station.channel(b"%d" % n for n in range(1, 31))
@@ -114,7 +116,7 @@ def test_trimmed(startServer: StartServer) -> None:
 
 
 class Scripted:
-    """A connection to a cluster that sends what a test gives it."""
+    """A connection whose cluster sends prepared messages."""
 
     def __init__(self, *messages: bytes) -> None:
         self.messages = list(messages)
@@ -187,7 +189,7 @@ def test_reply() -> None:
 
 
 def test_invalidMessage() -> None:
-    """An invalid message is an error, and so is a missing one in the middle."""
+    """A malformed message is an error, and a missing message is data loss."""
     with pytest.raises(ApiError, match="channel c: a message is malformed"):
         read(b"\x0a")
     with pytest.raises(DataLoss, match="sequences 2 to 3 are not stored"):

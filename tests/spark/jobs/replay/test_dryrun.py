@@ -34,7 +34,7 @@ def test_trial(station: Station) -> None:
 
 
 def test_noSubject(station: Station) -> None:
-    """A text that is no subject to publish to is not taken, and only a few examples are given."""
+    """Subjects with wildcards count as not taken. Only some of them are listed."""
     stream = station.stream()
     counts = tried(station, stream, [(f"{stream.name}.*.{n}", 1) for n in range(1, 20)])
     assert (counts["untaken"], len(counts["examples"])) == (19, 5)

@@ -73,8 +73,7 @@ class TestHere:
 
     def test_condition(self, station: Station) -> None:
         """
-        A job with another condition is another job. A finished job does nothing when it is started
-        again.
+        Jobs with different conditions have different names. A finished job publishes nothing again.
         """
         source, target = filled(station), station.stream()
         where = ("--where", f"subject = '{source.name}.s1' AND seq > 2")
@@ -102,7 +101,7 @@ class TestHere:
         assert station.streams.state(target.name).messages == 0
 
     def test_parquet(self, station: Station, tmp_path: Path) -> None:
-        """Parquet files are replayed in the order of their sequences, under a name."""
+        """Parquet files are replayed by ascending sequence, with a given name of the origin."""
         target = station.stream()
         row = {"subject": f"{target.name}.x", "data": b"7"}
         parquet(tmp_path, [{**row, "seq": 2}, {**row, "seq": 1}])
@@ -163,7 +162,7 @@ class TestHere:
         assert (code, "--sql needs Spark" in summary["error"]) == (2, True)
 
     def test_speed(self, station: Station) -> None:
-        """The gaps are kept, a thousandth of them here."""
+        """A replay at a thousand times the original speed publishes all messages in order."""
         source, target = filled(station), station.stream()
         assert ran(*command(station, source, target, "--speed", "1000x"))[1]["rows"] == 9
         assert payloads(station, target) == list(range(1, 10))
@@ -227,7 +226,7 @@ class TestSpark:
         assert order == "none" or copied == sorted(copied)
 
     def test_hereAndThere(self, spark: Any, station: Station) -> None:
-        """A task begun in Spark is continued here."""
+        """A replay that began in Spark is continued without Spark."""
         source, target = filled(station, 40), station.stream(duplicate_window=100_000_000)
         wanted = ReplayOptions("seq > 20", maps=(f"{source.name}.>={target.name}.>",))
         assert self.replayed(spark, station, source, target, wanted)["rows"] == 20
@@ -251,8 +250,8 @@ class TestSpark:
             replay(spark, source, {**to, "stream": "NOSUCH"})
 
 
-def test_wrongWish(station: Station) -> None:
-    """An option that a program cannot use is an error."""
+def test_unusableOptions(station: Station) -> None:
+    """Options that contradict the target or have no meaning are refused."""
     source = LogSource({"servers": station.url, "stream": filled(station, 1).name})
     to = {"servers": station.url, "stream": "S"}
     for wanted, text in (

@@ -52,7 +52,7 @@ def test_lastEntry(station: Station) -> None:
 
 
 def test_oneAtATime(station: Station) -> None:
-    """While one write is in flight there is no other."""
+    """An entry is not written while another one is on its way."""
     ledger, pipeline = ledgerAt(station, "one")
     ledger.read()
     ledger.write(ENTRY)
@@ -87,7 +87,7 @@ def test_concurrentChange(station: Station) -> None:
     ],
 )
 def test_invalidLine(data: bytes, text: str, station: Station) -> None:
-    """A line that is no entry is an error that names it."""
+    """A malformed entry is an error that names the entry."""
     ledger, _ = ledgerAt(station, "odd")
     station.connection.request(f"$KV.{BUCKET}.odd.0", data)
     with pytest.raises(DataSourceError, match=f"{BUCKET}: the entry odd.0 {text}"):
@@ -108,7 +108,7 @@ def test_deleted(station: Station) -> None:
 
 
 def test_noBucket(station: Station) -> None:
-    """Without a bucket there is no entry. Creating the bucket accepts an existing one."""
+    """Without a bucket there is no entry. Creating the bucket again is accepted."""
     config = station.streams.call(f"STREAM.DELETE.KV_{BUCKET}", {}, BUCKET) if _has(station) else {}
     assert config.get("success", True)
     ledger = ReplayLedger(station.streams, "none", 0, Pipeline(station.connection, 10))

@@ -48,7 +48,7 @@ def replayed(station: Station, stream: Stream, rows: Iterable[Row], **more: Any)
 
 
 def test_published(station: Station) -> None:
-    """Rows are published in order, with their origin, and with headers of their own."""
+    """Rows are published in order, with headers about their origin and their own headers."""
     stream = station.stream()
     own = [{"key": "Nats-Msg-Id", "value": "9"}, {"key": "K", "value": "v"}]
     replayer = replayed(station, stream, [row(3), row(5, "y", own, 77)])
@@ -70,7 +70,7 @@ def test_published(station: Station) -> None:
 
 
 def test_secondRunPublishesNewRows(station: Station) -> None:
-    """A second run publishes only new rows, though the stream knows no ids."""
+    """A second run publishes only new rows, even if the duplicate window is over."""
     stream = station.stream(duplicate_window=100_000_000)
     replayed(station, stream, map(row, (1, 2, 4)))
     stream.fill([b"7"])
@@ -91,7 +91,7 @@ def test_text(station: Station) -> None:
 
 
 def test_unacknowledged(station: Station) -> None:
-    """A message that the stream has not acknowledged is not noted as published."""
+    """Only acknowledged messages are recorded in the ledger."""
     stream = station.stream()
     with replayerTo(station, stream) as replayer:
         for seq in (3, 4, 7):
@@ -112,7 +112,7 @@ def test_unacknowledged(station: Station) -> None:
 
 
 class Torn(Exception):
-    """A task ends in the middle."""
+    """The exception that ends a task in the middle."""
 
 
 def torn(seqs: Iterable[int]) -> Iterator[Row]:
@@ -131,7 +131,7 @@ def broken(station: Station, stream: Stream, seqs: Iterable[int], **more: Any) -
 
 @pytest.mark.parametrize("isDirect", [True, False])
 def test_tail(isDirect: bool, station: Station) -> None:
-    """A message published and not noted is found at the end of the stream, among other messages."""
+    """Messages that were published but not recorded are found at the end of the stream."""
     stream = station.stream(duplicate_window=100_000_000, allow_direct=isDirect)
     broken(station, stream, range(1, 60), window=8)
     stream.fill([b"0"])
@@ -147,7 +147,7 @@ def test_tail(isDirect: bool, station: Station) -> None:
 
 def test_killedTwice(station: Station) -> None:
     """
-    A replay resumes correctly when the next task is killed as well, before and behind its findings.
+    A replay is continued correctly after several kills, with more or less published each time.
     """
     stream = station.stream(duplicate_window=100_000_000)
     broken(station, stream, range(1, 60), window=32)
@@ -160,7 +160,7 @@ def test_killedTwice(station: Station) -> None:
 
 
 def test_hole(station: Station) -> None:
-    """A row that is missing among the stored ones is published. The others stay recorded."""
+    """A row that is missing between published ones is published; the others are not repeated."""
     stream = station.stream(duplicate_window=100_000_000)
     with replayerTo(station, stream):
         pass
@@ -174,7 +174,7 @@ def test_hole(station: Station) -> None:
 
 
 def test_noLedger(station: Station) -> None:
-    """Without a ledger the stream's own window is all there is."""
+    """Without a ledger, only the duplicate window of the stream prevents repetitions."""
     stream = station.stream(duplicate_window=100_000_000)
     replayed(station, stream, map(row, (1, 2)), hasLedger=False)
     replayed(station, stream, map(row, (1, 2)), hasLedger=False)
@@ -186,8 +186,8 @@ def test_noLedger(station: Station) -> None:
 
 def test_onItsWay(station: Station) -> None:
     """
-    A message that a dead task has sent and the server has not read yet is waited for: no task
-    continues before the server has closed that connection.
+    A task waits until the server has closed the connection of a dead task, whose messages may still
+    arrive.
     """
     stream = station.stream(duplicate_window=100_000_000)
     dead = connect(station.peer)
@@ -227,7 +227,7 @@ print("done", flush=True)
 
 
 def test_runningTask(station: Station) -> None:
-    """While a task runs, no second one does its work. Afterwards another one may."""
+    """A second task is refused while the first one is active, and may take over when it is not."""
     stream = station.stream()
     with replayerTo(station, stream) as replayer:
         with pytest.raises(DataSourceError, match="is being done by another process"):
@@ -261,7 +261,7 @@ def test_begunTogether(station: Station, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_otherPlan(station: Station) -> None:
-    """A ledger of something else, or of a stream that was made again, is not continued."""
+    """A ledger of another replay, or of a stream that was created again, is refused."""
     stream = station.stream()
     replayed(station, stream, [row(1)])
     with pytest.raises(OptionError, match="for something else that was replayed"):
@@ -306,7 +306,7 @@ def test_isOver(station: Station) -> None:
 
 
 def test_overWhileWaiting(station: Station) -> None:
-    """A replay ends also while it waits for the time of the next message."""
+    """A replay that waits for the time of its next message ends when it is asked to."""
     stream = station.stream()
     year = 365 * 86400 * 10**9
     asked = iter([False] * 5)
@@ -316,7 +316,7 @@ def test_overWhileWaiting(station: Station) -> None:
 
 
 def test_startOf(station: Station) -> None:
-    """All tasks together need the rows from the first one that any of them needs."""
+    """The source is read from the lowest row that any task still needs."""
     stream = station.stream()
     replayed(station, stream, map(row, (1, 2, 9)))
     replayed(station, stream, map(row, (3, 4)), partition=1)

@@ -52,7 +52,7 @@ class TestLogs:
     """Streams, channels and archives of them."""
 
     def test_stream(self, station: Station, spark: Any) -> None:
-        """Every message that is stored when the source is made, from a sequence on."""
+        """A stream is read from a sequence to its end at the time when the source was made."""
         stream = station.stream()
         stream.add("a", b"one", {"K": "v"})
         stream.fill([b"two", b"three"])
@@ -117,7 +117,7 @@ class TestFiles:
         assert ParquetSource(str(tmp_path), "named").origin == "named"
 
     def test_optionalColumns(self, spark: Any, tmp_path: Path) -> None:
-        """Headers and times are taken; a condition may be on other columns too."""
+        """Headers and times are used if they exist. Conditions may be on other columns."""
         pair = pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())]))
         row = {"seq": 1, "subject": "a", "data": b"", "headers": [{"key": "K", "value": "v"}]}
         rows = [{**row, "seq": n, "time": n * 1_000_000, "shop": f"s{n}"} for n in (1, 2)]
@@ -152,7 +152,7 @@ class TestFiles:
 
 
 def test_sql(spark: Any) -> None:
-    """The result of a query has a name, and needs Spark."""
+    """The result of an SQL query needs Spark and a name of its origin."""
     source = SqlSource("SELECT id AS seq, 'a' AS subject, string(id) AS data FROM range(3)", "q")
     frame = shaped(source.frame(spark, 0), "q", 1, "seq < 2")
     assert [tuple(row) for row in frame.collect()] == [(1, "a", "1", None, None)]

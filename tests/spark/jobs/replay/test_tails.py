@@ -12,7 +12,7 @@ from tests.spark.support import Station
 
 @pytest.mark.parametrize("isDirect", [True, False])
 def test_found(isDirect: bool, station: Station) -> None:
-    """Messages of the task within the range, whether the stream has direct get or not."""
+    """The replayed messages of a task are found by their headers, with and without direct get."""
     stream = station.stream(allow_direct=isDirect)
     for row in (1, 2, 3):
         stream.add("x", b"p", {"Nb-Replay": "job.0", "Nb-Origin-Sequence": str(row)})
@@ -36,7 +36,7 @@ def test_found(isDirect: bool, station: Station) -> None:
 
 @pytest.mark.parametrize("isDirect", [True, False])
 def test_emptyTail(isDirect: bool, station: Station) -> None:
-    """If all rows were taken, the tail is empty."""
+    """If the stream was purged, no replayed messages are found."""
     stream = station.stream(allow_direct=isDirect)
     stream.add("x", b"p", {"Nb-Replay": "job.0", "Nb-Origin-Sequence": "1"})
     stream.api("PURGE")

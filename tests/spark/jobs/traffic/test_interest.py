@@ -32,7 +32,9 @@ def advised(summary: InterestFindings, least: int, share: float, quiet: int) -> 
 
 
 def test_wasted() -> None:
-    """The reports of both sides are combined."""
+    """
+    Unwanted messages are counted from the receiver's events, and those sent from the sender's.
+    """
     summary = findings(*receiver(), *sender())
     assert summary.noInterest == [NoInterest(("A", "X", "B"), 150, 1500, 7, 200, "optimistic", 1)]
     assert summary.prefixes == {(("A", "X", "B"), "a.b.>"): [150, 1500, 7]}
@@ -60,7 +62,7 @@ def test_advice() -> None:
 
 
 def test_keepOptimistic() -> None:
-    """Telling a great many patterns because of a few refusals is not worth it."""
+    """For a few unwanted messages and many patterns, the advice is to stay optimistic."""
     summary = findings(*receiver(messages=50, patterns=2000), *sender())
     (entry,) = summary.advice(100, 0.1, 1000)
     assert (entry["mode"], entry["max_no_interest"]) == ("optimistic", 2000)
@@ -79,7 +81,7 @@ def test_withoutClusters() -> None:
 
 
 def test_newestEvent() -> None:
-    """Of a broker's events about subscriptions only the newest one counts, with all its parts."""
+    """Of a broker's events about interest, only the newest counts, with all its parts."""
     rows = [interest("X", "old")], [interest("X", "new.>")], [interest("X", "newer")]
     one, two, three = (event("interest", at, row) for at, row in zip((1, 2, 2), rows, strict=True))
     expected = {("X", "new.>"): {""}, ("X", "newer"): {""}}
@@ -130,7 +132,7 @@ def test_unheard() -> None:
 
 
 def test_merge() -> None:
-    """Sums do not depend on who counted."""
+    """Sums from several workers are those of a single one."""
     events = [*receiver(10), *sender(10), *receiver(20), *sender(20)]
     whole, part = folded(*events), folded(*events[:3])
     part.merge(folded(*events[3:]))

@@ -39,7 +39,7 @@ def source(broker: BrokerStation) -> tuple[str, ...]:
 
 
 def test_report(source: tuple[str, ...], tmp_path: Path) -> None:
-    """A subject sent in vain is a finding, as text, as a page, and as a policy."""
+    """Unwanted messages are reported as text and as a page, and lead to a policy."""
     page, policy = tmp_path / "report.html", tmp_path / "policy.json"
     code, summary, report, _ = ran(*source, "--html", str(page), "--policy", str(policy))
     assert (code, summary["result"], summary["strange"]) == (1, "found", 1)
@@ -66,7 +66,7 @@ def test_report(source: tuple[str, ...], tmp_path: Path) -> None:
 
 
 def test_notApplied(source: tuple[str, ...]) -> None:
-    """If no cluster takes the advice, the entry has that error."""
+    """Advice that no cluster receives is reported as not applied."""
     code, summary, _, errors = ran(*source, "--apply")
     assert (code, summary["applied"]) == (1, 0)
     assert "account X, B to A: not applied: no responders for $NB.API.GATEWAY.ADVISE.A" in errors

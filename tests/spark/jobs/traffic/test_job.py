@@ -32,7 +32,7 @@ WHO = ("A", "client", "", "x")
 
 
 def closed(windows: TimeWindows, *times: float, final: bool = True) -> ClosedWindows:
-    """The windows of one message at each of some times."""
+    """The windows of events at some times."""
     return ClosedWindows(folded(windows, *times), windows, final)
 
 
@@ -75,7 +75,7 @@ def test_rows(tmp_path: Path) -> None:
 
 
 def test_totals() -> None:
-    """Totals count no event twice if windows overlap."""
+    """Overlapping windows do not count an event twice in the totals."""
     done = closed(TimeWindows(60 * S, 20 * S, 0), *range(10, 610, 10))
     total = done.totals[WHO][0]
     assert total <= 60
@@ -143,7 +143,7 @@ def test_report(broker: BrokerStation, tmp_path: Path) -> None:
 
 
 def test_lastWindows(station: Station) -> None:
-    """The last windows come with --final. Overlapping ones count no event twice."""
+    """Windows that are not complete are reported with C{--final} only."""
     stream = station.stream()
     stream.fill(minutes(2))
     source = ("--servers", station.url, "--stream", stream.name, "--master", "inline")
@@ -198,7 +198,7 @@ def started(running: ExitStack, server: Server) -> Server:
 
 
 def test_empty(broker: BrokerStation, tmp_path: Path) -> None:
-    """Without events there is a report that has this note, and no table."""
+    """Without events, a report is made and no table."""
     name = broker.channel([b"strange"])
     page = tmp_path / "report.html"
     source = ("--servers", broker.url, "--channel", name, "--master", "inline")
@@ -256,7 +256,7 @@ def test_unwritable(tmp_path: Path) -> None:
 
 
 def test_percentile() -> None:
-    """The size that a part of messages does not exceed."""
+    """A percentile is the size that the given part of messages does not exceed."""
     sizes = Counter({10: 90, 1000: 9, 5000: 1})
     assert [percentile(sizes, part) for part in (0.5, 0.9, 0.95, 0.99, 1.0)] == [
         *(10, 10),

@@ -23,7 +23,7 @@ WINDOWS = TimeWindows(10**10, 10**10, 0)
 
 
 def test_windows() -> None:
-    """Each moment is in as many windows as overlap."""
+    """A time belongs to every window that contains it."""
     assert list(TimeWindows(60, 60, 0).of(125)) == [120]
     assert list(TimeWindows(60, 20, 0).of(125)) == [120, 100, 80]
     assert list(TimeWindows(60, 20, 0).of(120)) == [120, 100, 80]
@@ -31,7 +31,7 @@ def test_windows() -> None:
 
 
 def test_sums() -> None:
-    """An event counts where the middle of its time is."""
+    """An event counts in the window with the middle of its interval."""
     totals = folded(TimeWindows(60 * S, 60 * S, 0), 10, 20, 64, 66)
     begins = [BEGIN * S, (BEGIN + 60) * S]
     assert [totals.sums[begin][WHO][:4] for begin in begins] == [[3, 15, 6, 30], [1, 5, 2, 10]]
@@ -39,7 +39,7 @@ def test_sums() -> None:
 
 
 def test_merge() -> None:
-    """Sums do not depend on the order, and pass to workers."""
+    """Sums from several workers, in any order, are those of a single one."""
     windows = TimeWindows(60 * S, 20 * S, 0)
     times = [10, 70, 20, 200, 30]
     whole = folded(windows, *times)
@@ -78,7 +78,9 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_fold(broker: BrokerStation) -> None:
-    """All events of a channel are counted by any number of tasks; others are malformed."""
+    """
+    Events of a channel are counted over any number of tasks. Other messages count as malformed.
+    """
     events = [event("traffic", n, [traffic("A", "x", msgs_in=n)]) for n in range(40)]
     name = broker.channel([*events[:20], b"strange", *events[20:]])
     told: list[tuple[int, int]] = []
