@@ -17,11 +17,12 @@ from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.api.answering import shownConsumer, shownState
 from natsbroker.jetstream.consumers.consumer import Consumer
-from natsbroker.jetstream.model.documents import toJSON
+from natsbroker.jetstream.model.documents import showing
 from natsbroker.jetstream.model.limits import DEFAULT_MAX_CONSUMERS
 from natsbroker.jetstream.model.members import JetStreamPeers
 from natsbroker.jetstream.model.streamconfig import StorageType
 from natsbroker.jetstream.streams.stream import Stream
+from natsbroker.steps import Steps
 from natsbroker.wire.timestamps import formatTime
 
 _log = Logger(namespace="natsbroker.jetstream")
@@ -160,9 +161,14 @@ class JetStreamFigures:
             "api": _api([account], 0),
         }
 
-    async def stream(self, stream: Stream, leader: str, showsConfig: bool) -> Row:
+    def configOf(self, stream: Stream) -> Steps[Row]:
+        """The configuration of a stream."""
+        return showing(stream.config)
+
+    async def stream(self, stream: Stream, leader: str, config: Row | None = None) -> Row:
         """
         @param leader: the server that leads the stream.
+        @param config: the configuration, if it is shown.
         @return: the row of a stream, without its consumers and origins. The state of a stream that
             cannot be read is left out.
         """
@@ -175,19 +181,20 @@ class JetStreamFigures:
             if members is None
             else members.shownStream(stream.config, stream.ledSince),
         }
-        if showsConfig:
-            row["config"] = toJSON(stream.config)
+        if config is not None:
+            row["config"] = config
         try:
             row["state"] = await shownState(stream)
         except StoreError as error:
             _log.warn("Stream {name} cannot be read: {error}", name=stream.name, error=error)
         return row
 
-    def origins(self, stream: Stream) -> Row:
+    def origins(self, stream: Stream) -> Steps[Row]:
         """The mirror or the sources of a stream."""
-        mirror, sources = stream.intake.mirrorInfo(), stream.intake.sourceInfos()
+        mirror = stream.intake.mirrorInfo()
         row: Row = {} if mirror is None else {"mirror": mirror}
-        return {**row, "sources": list(sources)} if sources else row
+        sources = yield from stream.intake.sourceInfos()
+        return {**row, "sources": sources} if sources else row
 
     def consumers(self, stream: Stream, isDirect: bool) -> list[Consumer]:
         """The consumers of mirrors and sources if C{isDirect}, or all others."""

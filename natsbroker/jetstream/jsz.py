@@ -13,6 +13,7 @@ from natsbroker.clients.state import BrokerState
 from natsbroker.monitoring.answers import JSON, PAUSE, Answer, Pause, bodyOf, waited
 from natsbroker.monitoring.formats import instant
 from natsbroker.monitoring.queries import DEFAULT_LIMIT, Query, flag, integer, text
+from natsbroker.steps import Steps
 
 _NOTHING = {
     "memory": 0,
@@ -161,13 +162,14 @@ def accountSteps(
         return row
     streams = []
     for stream in list(account.streams.values()):
-        detail = yield from waited(figures.stream(stream, account.server, wanted.config))
+        config = (yield from _paced(figures.configOf(stream))) if wanted.config else None
+        detail = yield from waited(figures.stream(stream, account.server, config))
         if wanted.consumers:
             detail |= yield from _consumers(figures, stream, "consumer_detail", wanted, False)
         if wanted.consumers and wanted.directConsumers:
             name = "direct_consumer_detail"
             detail |= yield from _consumers(figures, stream, name, wanted, True)
-        streams.append({**detail, **figures.origins(stream)})
+        streams.append({**detail, **(yield from _paced(figures.origins(stream)))})
         yield PAUSE
     return {**row, "stream_detail": streams} if streams else row
 
@@ -180,3 +182,13 @@ def _consumers(
         rows.append((yield from waited(figures.consumer(consumer, wanted.config))))
         yield PAUSE
     return {key: rows} if rows else {}
+
+
+def _paced(steps: Steps[Any]) -> Generator[Pause, None, Any]:
+    """Let clients be served between steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+        yield PAUSE

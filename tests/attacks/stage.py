@@ -111,7 +111,7 @@ class Attacked:
         @return: the CPU seconds until a condition holds that a call brings about.
         """
         took = self.turn(*calls)
-        for _ in range(2000):
+        for _ in range(20_000):
             if isDone():
                 return took
             took += self.turn()
@@ -180,15 +180,24 @@ class Attacked:
 
     def healthy(self) -> float:
         """The CPU seconds until C{/healthz} is answered."""
+        return self.fetched("/healthz", b'"status": "ok"')
+
+    def fetched(self, path: str, part: bytes) -> float:
+        """
+        The CPU seconds until a page has come.
+
+        @param part: of its text.
+        """
         factory = self.reactor.tcpServers[-1][1]
         page: Any = factory.buildProtocol(IPv4Address("TCP", "127.0.0.1", 50000))
         transport = StringTransport()
         page.makeConnection(transport)
-        request = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode()
         took = self.until(
-            lambda: b'{"status":"ok"}' in transport.value().replace(b" ", b""),
+            lambda: transport.disconnecting,
             lambda: page.dataReceived(request),
         )
+        assert part in transport.value()
         page.connectionLost(None)
         return took
 

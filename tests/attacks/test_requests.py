@@ -16,6 +16,7 @@ from natsbroker.connections.s2stream import S2Encoder
 from natsbroker.export.service import VERBS
 from natsbroker.jetstream.service import ROUTES
 from natsbroker.jetstream.snapshots.archive import END, MAGIC, encodeEntry
+from natsbroker.monitoring import slices
 from natsbroker.streaming import protocol
 from natsbroker.subjects.channels import RequestSubjects
 from natsbroker.testing.memory import MemoryConnection
@@ -285,8 +286,9 @@ def _lives() -> Iterator[Any]:
 
 @pytest.mark.realtime
 @pytest.mark.parametrize("history", list(_lives()))
-def test_longLife(history: list[tuple[str, bytes]]) -> None:
-    """No other client waits while very long lists are stored, read, changed and deleted."""
+def test_longLife(history: list[tuple[str, bytes]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other client waits while very long lists are stored, shown, changed and deleted."""
+    monkeypatch.setattr(slices, "SLICE", -1.0)  # Each piece of a page is a turn.
     stage = Attacked()
     client = stage.client()
     client.send(b"SUB _I.q 1\r\n")
@@ -297,6 +299,9 @@ def test_longLife(history: list[tuple[str, bytes]]) -> None:
         assert b'"error":{"code"' not in answer[:200], answer[:300]
         assert stage.longest < ONE_PIECE, subject
         assert stage.pinged() < PING
+        if "INFO" in subject:
+            stage.fetched("/jsz?consumers=true&config=true", b"stream_detail")
+            assert stage.longest < ONE_PIECE, "/jsz"
     for _ in range(20):
         stage.reactor.rightNow += 0.1
         stage.turn()

@@ -11,6 +11,7 @@ from natsbroker.config.model import JetStream
 from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.figures import JetStreamFigures
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
+from natsbroker.steps import finish
 from tests.jetstream.figurestage import FigureStage
 
 
@@ -102,7 +103,7 @@ class TestStreams:
             return fail(StoreError("damaged"))
 
         monkeypatch.setattr(stream, "firstRecord", broken)
-        row = stage.wait(figuresOf(stage).stream(stream, "S1", False))
+        row = stage.wait(figuresOf(stage).stream(stream, "S1"))
         assert list(row) == ["name", "created", "cluster"]
 
     def test_origins(self) -> None:
@@ -111,6 +112,7 @@ class TestStreams:
         stage.ask("STREAM.CREATE.MIR", {"name": "MIR", "mirror": {"name": "S"}})
         stage.ask("STREAM.CREATE.SRC", {"name": "SRC", "sources": [{"name": "S"}]})
         streams, figures = stage.jetstream.streams, figuresOf(stage)
-        assert figures.origins(streams["MIR"])["mirror"]["name"] == "S"
-        assert [source["name"] for source in figures.origins(streams["SRC"])["sources"]] == ["S"]
-        assert figures.origins(streams["S"]) == {}
+        shown = {name: finish(figures.origins(stream)) for name, stream in streams.items()}
+        assert shown["MIR"]["mirror"]["name"] == "S"
+        assert [source["name"] for source in shown["SRC"]["sources"]] == ["S"]
+        assert shown["S"] == {}

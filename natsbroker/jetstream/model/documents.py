@@ -112,6 +112,25 @@ def toJSON(document: Any, areEncoded: bool = False) -> dict[str, Any]:
     return shown
 
 
+def showing(value: Any) -> Steps[Any]:
+    """Do what L{shownValue} does, in steps, because a document may have lists of any length."""
+    if isinstance(value, tuple):
+        parts = []
+        for number, part in enumerate(value):
+            if number % PIECE == 0:
+                yield
+            parts.append(part if type(part) in _PLAIN else (yield from showing(part)))
+        return parts
+    if not is_dataclass(value):
+        return shownValue(value, False)
+    shown = {}
+    for name, (_, isAlways, default) in _keysOf(type(value)).items():
+        inner = getattr(value, name)
+        if isAlways or inner != default:
+            shown[name] = inner if type(inner) in _PLAIN else (yield from showing(inner))
+    return shown
+
+
 def encodable(document: Any) -> dict[str, Any]:
     """The keys of a document for L{natsbroker.jetstream.model.gojson}, cheap with long lists."""
     return toJSON(document, True)

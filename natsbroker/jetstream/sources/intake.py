@@ -113,9 +113,14 @@ class StreamIntake:
         """The mirror in infos; C{None} without one."""
         return None if self._mirror is None else self._mirror.info(areEncoded)
 
-    def sourceInfos(self) -> list[dict[str, Any]]:
+    def sourceInfos(self) -> Steps[list[dict[str, Any]]]:
         """The sources in infos, in the order of the configuration."""
-        return [source.info() for source in self._sources.values()]
+        infos: list[dict[str, Any]] = []
+        for some in pieces([*self._sources.values()]):
+            infos += [source.info() for source in some]
+            if len(some) == PIECE:
+                yield
+        return infos
 
     def showing(self) -> Steps[EncodedList]:
         """The same, encoded."""

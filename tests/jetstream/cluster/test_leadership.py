@@ -108,7 +108,7 @@ def test_figures() -> None:
         streams = service.accounts["A"].streams
         assert figures.counts(True)["streams_leader"] == len(streams)
         for stream in streams.values():
-            row = stage.wait(figures.stream(stream, name, False))
+            row = stage.wait(figures.stream(stream, name))
             assert row["cluster"]["leader"] == name == stage.leader("A")
             assert len(row["cluster"]["replicas"]) == 1
     (meta,) = set(shown.values())

@@ -24,6 +24,7 @@ from natsbroker.jetstream.model.documents import (
     encodable,
     parsed,
     read,
+    showing,
     toJSON,
 )
 from natsbroker.jetstream.model.errors import JetStreamError
@@ -174,6 +175,21 @@ def test_keysThatAreAlwaysThere() -> None:
         "replay_policy": "instant",
         "num_replicas": 0,
     }
+
+
+def test_showing() -> None:
+    """A document of any length is shown in steps as at once."""
+    sources = [
+        {"name": f"S{number}", "subject_transforms": [{"src": "a", "dest": "b"}]}
+        for number in range(3 * PIECE)
+    ]
+    text = encode({"name": "M", "sources": sources, "metadata": {"b": "1", "a": "2"}})
+    config = read(text, StreamConfig)
+    steps = showing(config)
+    assert sum(1 for _ in steps) > 3
+    assert finish(showing(config)) == toJSON(config)
+    until = read(b'{"pause_until":"2030-01-01T00:00:00Z"}', ConsumerConfig)
+    assert finish(showing(until)) == toJSON(until)
 
 
 def test_toJSON() -> None:

@@ -39,14 +39,14 @@ def test_external() -> None:
 def test_none() -> None:
     """A stream without mirror and sources shows none."""
     intake = Stage().stream().intake
-    assert (intake.mirrorInfo(), intake.sourceInfos()) == (None, [])
+    assert (intake.mirrorInfo(), finish(intake.sourceInfos())) == (None, [])
 
 
 def test_close() -> None:
     """A closed stream sends no requests."""
     stage = Stage()
     stream = stage.stream(name="M", subjects=(), sources=(StreamSource("S"), StreamSource("R")))
-    assert [info["name"] for info in stream.intake.sourceInfos()] == ["S", "R"]
+    assert [info["name"] for info in finish(stream.intake.sourceInfos())] == ["S", "R"]
     stream.close()
     origin = Origin(stage)
     stage.clock.pump([1.0] * 15)
@@ -67,9 +67,9 @@ def test_changedSources() -> None:
     sources = (*many(1, "p"), *reversed(many(20)[1:]))
     stage.wait(stream.applyConfig(replace(stream.config, sources=sources)))
     stage.clock.pump([DELAY] * 20)
-    names = [info["filter_subject"] for info in stream.intake.sourceInfos()]
+    names = [info["filter_subject"] for info in finish(stream.intake.sourceInfos())]
     assert names == [source.filter_subject for source in sources]
-    assert bytes(finish(stream.intake.showing())) == encode(stream.intake.sourceInfos())
+    assert bytes(finish(stream.intake.showing())) == encode(finish(stream.intake.sourceInfos()))
     assert len(origin.requests.got) == before + 1
 
 
@@ -82,11 +82,11 @@ def test_sourcesInSteps() -> None:
     applying = stream.intake.applying(config)
     for _ in range(10):
         next(applying)
-    assert 0 < len(stream.intake.sourceInfos()) < 3 * PIECE
+    assert 0 < len(finish(stream.intake.sourceInfos())) < 3 * PIECE
     stream.close()
     assert sum(1 for _ in applying) == 0
     stage.clock.pump([1.0] * 15)
-    assert not origin.requests.got and not stream.intake.sourceInfos()
+    assert not origin.requests.got and not finish(stream.intake.sourceInfos())
 
 
 def test_endedInSteps(monkeypatch: pytest.MonkeyPatch) -> None:
