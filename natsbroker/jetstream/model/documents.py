@@ -207,6 +207,8 @@ def documentOf(document: Any, kind: type[T], isStrict: bool = True, place: str =
     for name, value in values.items():
         if type(value) is list and len(value) > PIECE:
             long[name] = yield from _longList(getattr(made, name))
+        elif type(value) is dict and len(value) > PIECE:
+            yield  # A long map is verified in one piece, and its copy is released in another.
     result: T = replace(made, **long) if long else made
     return result
 

@@ -24,6 +24,7 @@ from natsbroker.jetstream.model.documents import (
     encodable,
     parsed,
     read,
+    reading,
     showing,
     toJSON,
 )
@@ -175,6 +176,14 @@ def test_keysThatAreAlwaysThere() -> None:
         "replay_policy": "instant",
         "num_replicas": 0,
     }
+
+
+def test_longMap() -> None:
+    """A long map is parsed, verified and used in a step each."""
+    metadata = {f"k{number}": "v" for number in range(2 * PIECE)}
+    steps = reading(encode({"name": "S", "metadata": metadata}), StreamConfig)
+    assert sum(1 for _ in steps) == 2
+    assert finish(reading(encode({"metadata": metadata}), StreamConfig)).metadata == metadata
 
 
 def test_showing() -> None:
