@@ -181,12 +181,29 @@ class CertificateNames:
                 yield candidate
 
 
-def _alternatives(certificate: x509.Certificate) -> Iterator[str]:
+def namesHost(certificate: x509.Certificate, hosts: Iterable[str]) -> bool:
+    """
+    Whether a DNS name of a certificate is one of some hosts. A star as its first label stands for
+    any one label.
+    """
+    known = [host.lower().split(".") for host in hosts]
+    for name in _alternatives(certificate, x509.DNSName):
+        first, *others = name.lower().split(".")
+        for host in known:
+            if host[1:] == others and first in ("*", host[0]):
+                return True
+    return False
+
+
+_AlternativeName = type[x509.RFC822Name | x509.DNSName | x509.UniformResourceIdentifier]
+
+
+def _alternatives(certificate: x509.Certificate, *kinds: _AlternativeName) -> Iterator[str]:
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except (x509.ExtensionNotFound, ValueError):
         return
-    for kind in (x509.RFC822Name, x509.DNSName, x509.UniformResourceIdentifier):
+    for kind in kinds or (x509.RFC822Name, x509.DNSName, x509.UniformResourceIdentifier):
         yield from extension.value.get_values_for_type(kind)
 
 

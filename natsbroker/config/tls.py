@@ -31,6 +31,7 @@ class TLSSettings:
     certs: tuple[tuple[str, str], ...] = ()
     verify: bool = False
     verify_and_map: bool = False
+    verify_cert_and_check_known_urls: bool = False
     insecure: bool = False
     timeout: float = 2.0
     min_version: str = "1.2"
@@ -89,9 +90,19 @@ CURVES = (
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
 
-def tlsOf(block: ParsedBlock, findings: Diagnostics, name: str = "tls") -> TLSSettings | None:
+def tlsOf(
+    block: ParsedBlock, findings: Diagnostics, name: str = "tls", hasURLs: bool = False
+) -> TLSSettings | None:
+    """
+    @param hasURLs: whether the URLs of peers are configured, which their certificates can name.
+    """
     inner = block.block(name)
-    return None if inner is None else _Block(inner, findings).tls()
+    if inner is None:
+        return None
+    key = "verify_cert_and_check_known_urls"
+    if inner.flag(key) and not hasURLs:
+        findings.errorAt(inner, key, "not supported in this context")
+    return _Block(inner, findings).tls()
 
 
 @dataclass
@@ -135,8 +146,6 @@ class _Block:
                 "cipher_suites",
             )
         self._checkNames("curve_preferences", CURVES, "curve preference")
-        if block.flag("verify_cert_and_check_known_urls"):
-            self._error("not supported in this context", "verify_cert_and_check_known_urls")
 
     def _error(self, message: str, name: str) -> None:
         self._findings.errorAt(self._block, name, message)

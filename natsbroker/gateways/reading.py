@@ -47,7 +47,7 @@ def _interest(block: ParsedBlock | None) -> InterestPolicy:
 
 def _remote(block: ParsedBlock, findings: Diagnostics) -> RemoteGateway:
     urls = (*block.texts("url"), *block.texts("urls"))
-    return RemoteGateway(block.text("name"), urls, verified(tlsOf(block, findings)))
+    return RemoteGateway(block.text("name"), urls, verified(tlsOf(block, findings, hasURLs=True)))
 
 
 def checkBlock(

@@ -5,7 +5,7 @@ contain. Their members have the names and order of nats-server; C{natsbroker} is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,7 +19,14 @@ from natsbroker.config.settings.listeners import advertised
 from natsbroker.config.settings.routes import splitRoute
 from natsbroker.connections.hostaddresses import addressesOf
 from natsbroker.links.hostcluster import HostCluster
-from natsbroker.links.identity import NOBODY, LinkIdentity, LinkLogin, identityAt, loginToSay
+from natsbroker.links.identity import (
+    NOBODY,
+    LinkIdentity,
+    LinkLogin,
+    identityAt,
+    loginFor,
+    loginToSay,
+)
 from natsbroker.links.settingsmapper import linkSettings, linkTLSFrom
 from natsbroker.links.tls import LinkTLS
 from natsbroker.wire.serverinfo import GatewayCommand
@@ -48,13 +55,17 @@ class GatewayTerms:
     @property
     def login(self) -> LinkLogin:
         """The login of members of other clusters that dial us."""
-        return LinkLogin(self.block.user, self.block.password, self.block.isMapped)
+        return loginFor(self.block, _placesIn(self.block))
 
 
 def termsFrom(settings: Settings, block: Gateway, tellsAll: bool) -> GatewayTerms:
     tls = linkTLSFrom(block.tls)
     remoteTLS = {gateway.name: linkTLSFrom(gateway.tls) or tls for gateway in block.gateways}
     return GatewayTerms(settings, block, tls, remoteTLS, tellsAll)
+
+
+def _placesIn(block: Gateway) -> Iterator[RemoteURL]:
+    return (splitRoute(url) for remote in block.gateways for url in remote.urls)
 
 
 def placeOf(text: str) -> RemoteURL:
@@ -95,8 +106,7 @@ def connectOptions(
     block = terms.block
     user, password = target.user, target.password or ""
     if not user:
-        urls = (splitRoute(url) for remote in block.gateways for url in remote.urls)
-        user, password = loginToSay(block.user, block.password, urls)
+        user, password = loginToSay(block.user, block.password, _placesIn(block))
     return {
         "echo": False,
         "verbose": False,

@@ -9,10 +9,11 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from natsbroker import NATS_VERSION
-from natsbroker.auth.certificates import CertificateNames
+from natsbroker.auth.certificates import CertificateNames, namesHost
 from natsbroker.auth.passwords import PasswordChecks, isHash, sameText
 from natsbroker.config.addresses import RemoteURL
 from natsbroker.config.model import Settings
+from natsbroker.config.settings.listeners import ListenerSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,24 +61,30 @@ class LinkLogin:
 
     @ivar user: empty if none is required, or nobody can have it.
     @ivar password: in plain text or as a hash.
-    @ivar isMapped: whether the peer's certificate has to name the user; no password counts then.
+    @ivar isMapped: whether the peer's certificate may name the user.
+    @ivar hosts: those that its certificate may name; C{None} if no host admits it.
     """
 
     user: str = ""
     password: str = field(default="", repr=False)
     isMapped: bool = False
+    hosts: tuple[str, ...] | None = None
 
     @property
     def isOpen(self) -> bool:
-        return not (self.user or self.isMapped)
+        return not (self.user or self._isByCertificate)
+
+    @property
+    def _isByCertificate(self) -> bool:
+        """No password counts then."""
+        return self.isMapped or self.hosts is not None
 
     def admits(
         self, checks: PasswordChecks, user: str, password: str, certificate: Any
     ) -> bool | Deferred[bool]:
         """Whether a peer's credentials are right. They are compared in constant time."""
-        if self.isMapped:
-            names = CertificateNames([self.user] if self.user else [])
-            return certificate is not None and any(True for _ in names.namesIn(certificate))
+        if self._isByCertificate:
+            return certificate is not None and self._isNamed(certificate)
         if not self.user:
             return True
         isUser = sameText(self.user, user)
@@ -85,6 +92,22 @@ class LinkLogin:
         if isinstance(isPassword, Deferred):
             return isPassword.addCallback(lambda same: same and isUser)
         return isPassword and isUser
+
+    def _isNamed(self, certificate: Any) -> bool:
+        if namesHost(certificate, self.hosts or ()):
+            return True
+        names = CertificateNames([self.user] if self.isMapped and self.user else [])
+        return any(True for _ in names.namesIn(certificate))
+
+
+def loginFor(block: ListenerSettings, urls: Iterable[RemoteURL]) -> LinkLogin:
+    """
+    The login of peers that dial a listener.
+
+    @param urls: those of its configured peers.
+    """
+    hosts = tuple(url.host for url in urls) if block.isKnownByURL else None
+    return LinkLogin(block.user, block.password, block.isMapped, hosts)
 
 
 def loginToSay(user: str, password: str, urls: Iterable[RemoteURL]) -> tuple[str, str]:

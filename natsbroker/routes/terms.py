@@ -20,7 +20,7 @@ from natsbroker.config.settings.listeners import advertised
 from natsbroker.config.settings.routes import Cluster, splitRoute
 from natsbroker.connections.hostaddresses import addressesOf
 from natsbroker.links.hostcluster import HostCluster
-from natsbroker.links.identity import LinkIdentity, LinkLogin, identityAt, loginToSay
+from natsbroker.links.identity import LinkIdentity, LinkLogin, identityAt, loginFor, loginToSay
 from natsbroker.links.interest import RoutePermissions
 from natsbroker.links.settingsmapper import linkSettings
 from natsbroker.routes.dialects import CLASSIC_TOO, RouteDialect
@@ -208,7 +208,7 @@ def termsFrom(
     return ClusterTerms(
         name=cluster.name or name,
         isDynamic=not cluster.name,
-        login=LinkLogin(cluster.user, cluster.password, cluster.isMapped),
+        login=loginFor(cluster, places),
         user=user,
         password=password,
         permissions=permissions,

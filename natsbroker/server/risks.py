@@ -55,6 +55,8 @@ NO_PLACEMENT = (
 
 NOBODY_MAPPED = 'verify_and_map lets nobody in: "authorization" has no users for certificates'
 
+NOBODY_KNOWN = "verify_cert_and_check_known_urls lets nobody in: there are no URLs of other servers"
+
 HASH_UNSAID = (
     "peers that others announce cannot be dialled, because only the hash of the password is known;"
     " write "
@@ -132,10 +134,12 @@ def _loginRisks(settings: Settings) -> Found:
             ("gateway", gateway, [url for remote in gateway.gateways for url in remote.urls])
         )
     for key, block, urls in blocks:
-        if block.isMapped and not block.user:
-            yield f"{key}.tls", NOBODY_MAPPED
+        isMapped, isKnownByURL = block.isMapped, block.isKnownByURL
+        isNamed = (isMapped and block.user) or (isKnownByURL and urls)
+        if (isMapped or isKnownByURL) and not isNamed:
+            yield f"{key}.tls", NOBODY_MAPPED if isMapped else NOBODY_KNOWN
         isSaid = any(splitRoute(url).password for url in urls)
-        if isHash(block.password) and not (isSaid or block.isMapped):
+        if isHash(block.password) and not (isSaid or isMapped or isKnownByURL):
             yield f"{key}.authorization", HASH_UNSAID
 
 

@@ -20,9 +20,30 @@ from natsbroker.auth.certificates import (
     Distinguished,
     described,
     nameOf,
+    namesHost,
     readName,
 )
 from tests.auth.certificates import certificate
+
+
+@pytest.mark.parametrize(
+    ("name", "hosts", "isNamed"),
+    [
+        ("a.example.com", ["b.example.com", "a.example.com"], True),
+        ("A.example.com", ["a.EXAMPLE.com"], True),
+        ("a.example.com", [], False),
+        ("a.example.com", ["example.com"], False),
+        ("*.example.com", ["a.example.com"], True),
+        ("*.example.com", ["example.com"], False),
+        ("*.example.com", ["b.a.example.com"], False),
+        ("a.*.com", ["a.example.com"], False),
+        ("*", ["localhost"], True),
+    ],
+)
+def test_hosts(name: str, hosts: list[str], isNamed: bool) -> None:
+    """A DNS name stands for a host, and a star as its first label for any one label."""
+    assert namesHost(certificate(names=["x.org", name]), hosts) is isNamed
+    assert not namesHost(certificate(f"CN={name.replace('*', 'x')}", emails=[name]), hosts)
 
 
 def part(*attributes: tuple[str, str]) -> tuple[int, frozenset[tuple[str, str]]]:

@@ -78,6 +78,38 @@ def test_mapImpliesVerify() -> None:
     assert (tls.verify, tls.verify_and_map) == (True, True)
 
 
+KNOWN = f"tls {{ {PAIR}, verify_cert_and_check_known_urls: true }}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"cluster {{ port: 6222, {KNOWN} }}",
+        f"gateway {{ name: g, port: 7222, {KNOWN} }}",
+        f"gateway {{ name: g, port: 7222, gateways: [ {{name: h, url: 'h:1', {KNOWN} }} ] }}",
+    ],
+)
+def test_knownURLs(text: str) -> None:
+    """Certificates can name hosts where URLs of peers are configured."""
+    settings = settingsOf(text)
+    block = settings.cluster or settings.gateway
+    assert block is not None and block.isKnownByURL is (block.tls is not None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"leafnodes {{ port: 7422, {KNOWN} }}",
+        f"leafnodes {{ remotes: [ {{url: 'h:1', {KNOWN} }} ] }}",
+        f"websocket {{ port: 8080, {KNOWN} }}",
+    ],
+)
+def test_noURLs(text: str) -> None:
+    """Elsewhere no certificate can name a known host, as in nats-server."""
+    (complaint,) = complaintsOf(text)
+    assert complaint.endswith("verify_cert_and_check_known_urls: not supported in this context")
+
+
 def test_certs() -> None:
     """Several certificates can be configured."""
     pair = f"{{ {PAIR} }}"

@@ -9,8 +9,8 @@ from twisted.internet.defer import Deferred, maybeDeferred
 
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.addresses import RemoteURL
-from natsbroker.config.model import Settings
-from natsbroker.links.identity import LinkIdentity, LinkLogin, identityAt, loginToSay
+from natsbroker.config.model import Cluster, Settings, TLSSettings
+from natsbroker.links.identity import LinkIdentity, LinkLogin, identityAt, loginFor, loginToSay
 from tests.auth.certificates import certificate
 from tests.auth.hashes import blowfish
 
@@ -64,6 +64,25 @@ def test_mapped() -> None:
     assert login.admits(CHECKS, "b.example.com", "p", certificate(names=["c.example.com"])) is False
     assert LinkLogin("", "", True).admits(CHECKS, "", "", shown) is False
     assert LinkLogin().isOpen and not LinkLogin("", "", True).isOpen
+
+
+def test_known() -> None:
+    """The certificate names a host of the configured URLs, or the user if it may."""
+    shown = certificate("CN=u", names=["a.example.com"])
+    urls = [RemoteURL("h", 1), RemoteURL("A.example.com", 2)]
+    tls = TLSSettings(verify_cert_and_check_known_urls=True)
+    login = loginFor(Cluster(user="u", password="p", tls=tls), urls)
+    assert login.admits(CHECKS, "", "", shown) is True
+    assert login.admits(CHECKS, "u", "p", None) is False
+    assert login.admits(CHECKS, "u", "p", certificate("CN=u", names=["u"])) is False
+    assert not loginFor(Cluster(tls=tls), []).isOpen
+    assert loginFor(Cluster(tls=tls), []).admits(CHECKS, "", "", shown) is False
+    both = TLSSettings(verify_and_map=True, verify_cert_and_check_known_urls=True)
+    login = loginFor(Cluster(user="u", tls=both), urls)
+    assert login.admits(CHECKS, "", "", shown) is True
+    assert login.admits(CHECKS, "", "", certificate(names=["u"])) is True
+    assert login.admits(CHECKS, "", "", certificate(names=["v"])) is False
+    assert loginFor(Cluster(user="u", tls=TLSSettings()), urls) == LinkLogin("u")
 
 
 def test_toSay() -> None:

@@ -18,6 +18,7 @@ from natsbroker.server.risks import (
     NO_LEAF_CERTIFICATE,
     NO_PLACEMENT,
     NO_PROFILES,
+    NOBODY_KNOWN,
     NOBODY_MAPPED,
     ONLY_SYSTEM_USERS,
     allRisks,
@@ -28,7 +29,9 @@ from tests.server.support import logLines, settingsOf
 
 LOCAL = "listen: '127.0.0.1:1'"
 
-HASHED = f"authorization {{ user: u, password: '$2a$11${'x' * 53}' }}"
+HASH = f"$2a$11${'x' * 53}"
+
+HASHED = f"authorization {{ user: u, password: '{HASH}' }}"
 
 NKEY = "UC6NLCN7AS34YOJVCYD4PJ3QB7QGLYG5B5IMBT25VW5K4TNUJODM7BOX"
 
@@ -127,6 +130,17 @@ def test_mapped(key: str, kind: Any) -> None:
     block = kind(host="127.0.0.1", port=1, tls=TLSSettings(verify_and_map=True))
     assert list(risksIn(Settings(**{key: block}))) == [(f"{key}.tls", NOBODY_MAPPED)]
     assert list(risksIn(Settings(**{key: replace(block, user="u")}))) == []
+
+
+def test_known() -> None:
+    """Without URLs of other servers, no certificate can name one."""
+    tls = TLSSettings(verify_cert_and_check_known_urls=True)
+    block = Cluster(host="127.0.0.1", port=1, user="u", password=HASH, tls=tls)
+    assert list(risksIn(Settings(cluster=block))) == [("cluster.tls", NOBODY_KNOWN)]
+    peered = replace(block, routes=("nats://h:1",))
+    assert list(risksIn(Settings(cluster=peered))) == []
+    both = replace(block, tls=replace(tls, verify_and_map=True))
+    assert list(risksIn(Settings(cluster=both))) == []
 
 
 class TestSeparateStreams:

@@ -60,6 +60,11 @@ class ListenerSettings(Listener):
         return self.tls is not None and self.tls.verify_and_map
 
     @property
+    def isKnownByURL(self) -> bool:
+        """Whether certificates of peers may name a host of the configured URLs."""
+        return self.tls is not None and self.tls.verify_cert_and_check_known_urls
+
+    @property
     def isUnguarded(self) -> bool:
         """
         Whether other machines may reach the listener and need neither a login nor a certificate.
@@ -86,7 +91,7 @@ def listenerFrom(
         **loginOf(block).fieldsOf(kind),
         "host": host or Listener().host,
         "port": port,
-        "tls": tlsOf(block, findings),
+        "tls": tlsOf(block, findings, hasURLs=issubclass(kind, ListenerSettings)),
     }
     return kind(**{**given, **own})
 

@@ -1,6 +1,6 @@
 """
-The logins of routes and gateways: passwords that are stored as hashes, and users that certificates
-name. Each of natsbroker and nats-server dials the other.
+The logins of routes and gateways: passwords that are stored as hashes, and users or hosts that
+certificates name. Each of natsbroker and nats-server dials the other.
 """
 
 from __future__ import annotations
@@ -91,6 +91,29 @@ def test_mapped(
     ear = startServer(listener, f"server_name: ear\n{LISTENER[kind].format(login)}", PAGES)
     for name, isRight in (("wrong", False), ("right", True)):
         more = f', authorization {{ user: "{name}.example.com" }}, {TLS.format(tmp_path, name)}'
+        text = DIALLER[kind].format(more, f"localhost:{portOf(ear)}", f"mouth-{name}")
+        mouth = startServer(dialler, f"server_name: mouth-{name}\n{text}")
+        assert isLetIn(ear, mouth, f"mouth-{name}") == isRight
+
+
+@pytest.mark.parametrize("kind", ["cluster", "gateway"])
+@FLAVOURS
+def test_known(
+    listener: Flavour, dialler: Flavour, kind: str, startServer: StartServer, tmp_path: Path
+) -> None:
+    """A peer's certificate names a host of the listener's own URLs, or the peer is refused."""
+    ours = authority()
+    ours.write(tmp_path, "ca")
+    for name in ("right", "wrong"):
+        names = [f"{name}.example.com", "localhost"]
+        issue(ours, f"CN={name}", names=names).write(tmp_path, name)
+    tls = TLS.replace("verify_and_map", "verify_cert_and_check_known_urls")
+    url = "nats://right.example.com:1"
+    known = {"cluster": f'routes: ["{url}"]', "gateway": f'gateways: [{{name: x, url: "{url}"}}]'}
+    more = f"{known[kind]}, {tls.format(tmp_path, 'right')}"
+    ear = startServer(listener, f"server_name: ear\n{LISTENER[kind].format(more)}", PAGES)
+    for name, isRight in (("wrong", False), ("right", True)):
+        more = f", {TLS.format(tmp_path, name).replace('verify_and_map: true', '')}"
         text = DIALLER[kind].format(more, f"localhost:{portOf(ear)}", f"mouth-{name}")
         mouth = startServer(dialler, f"server_name: mouth-{name}\n{text}")
         assert isLetIn(ear, mouth, f"mouth-{name}") == isRight
