@@ -30,6 +30,8 @@ from natsbroker.wire.nkeys import NkeyError, Role, decodeSeed, isKey
 _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)$")
 _OLDEST = (2, 8, 0)
 
+NO_MIGRATION = "has no effect: no stream changes its broker because a leafnode connection is down"
+
 
 def readBlock(block: ParsedBlock, findings: Diagnostics) -> Leafnodes:
     login = loginOf(block)
@@ -52,6 +54,9 @@ def _remote(block: ParsedBlock, findings: Diagnostics) -> RemoteLeaf:
         "compression": compressionOf(block, findings, AUTOMATIC, AUTO),
     }
     remote = RemoteLeaf(**{**block.fieldsOf(RemoteLeaf), **own})
+    migration = "jetstream_cluster_migrate"
+    if block.flag(migration) or block.block(migration) is not None:
+        findings.warnAt(block, migration, NO_MIGRATION)
     findings.errorsAt(block, _remoteProblems(remote))
     return remote
 

@@ -184,13 +184,11 @@ class TestErrors:
 
     def test_notSupportedYetInside(self) -> None:
         """A key of an unsupported feature is reported inside named entries and lists too."""
-        _, findings = readingOf(
-            "leafnodes { remotes: [ {jetstream_cluster_migrate: true}, {url: b} ] }"
-        )
+        _, findings = readingOf("leafnodes { remotes: [ {tls { cert_store: x }}, {url: b} ] }")
         (error,) = findings.errors
         assert isinstance(error, NotSupportedYet)
-        path = "leafnodes.remotes[0].jetstream_cluster_migrate"
-        assert str(error) == f"s.conf:1:25: {path}: not supported yet (JetStream)"
+        path = "leafnodes.remotes[0].tls.cert_store"
+        assert str(error) == f"s.conf:1:31: {path}: not supported yet (certificate stores)"
 
     def test_oldDuration(self) -> None:
         """A bare number of seconds is read with nats-server's warning."""

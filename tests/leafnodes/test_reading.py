@@ -8,7 +8,7 @@ import pytest
 
 from natsbroker.config.errors import NotSupportedYet
 from natsbroker.config.settings.leafnodes import Leafnodes, LeafProxy, LeafUser, RemoteLeaf
-from natsbroker.leafnodes.reading import seedOf
+from natsbroker.leafnodes.reading import NO_MIGRATION, seedOf
 from natsbroker.wire.compression import Compression
 from tests.config.support import built, complaintsOf
 from tests.config.support import errorsOf as mistakesIn
@@ -198,17 +198,22 @@ def test_proxyWithoutTLS() -> None:
     assert built(text.format(", tls { timeout: 1 }"))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "remotes: [ {url: h, jetstream_cluster_migrate: true} ]",
-        "write_timeout: close",
-    ],
-)
-def test_notYet(text: str) -> None:
+def test_notYet() -> None:
     """An unsupported key is refused by name."""
-    mistakes = mistakesIn(f"leafnodes {{ {text} }}")
+    mistakes = mistakesIn("leafnodes { write_timeout: close }")
     assert [type(mistake) for mistake in mistakes] == [NotSupportedYet]
+
+
+@pytest.mark.parametrize(
+    ("value", "isWarned"),
+    [("true", True), ("{}", True), ("{ leader_migrate_delay: '5s' }", True), ("false", False)],
+)
+def test_migration(value: str, isWarned: bool) -> None:
+    """A warning says that streams stay where they are."""
+    text = f"leafnodes {{ remotes: [ {{url: 'h:1', js_cluster_migrate: {value}}} ] }}"
+    warnings = [str(warning) for warning in built(text).warnings]
+    path = "leafnodes.remotes[0].jetstream_cluster_migrate"
+    assert warnings == [f"s.conf:1:37: {path}: {NO_MIGRATION}"] * isWarned
 
 
 def test_seed() -> None:

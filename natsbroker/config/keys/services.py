@@ -37,8 +37,6 @@ from natsbroker.config.keys.types import (
     unsigned,
 )
 
-_REPLICAS = "clusters of JetStream servers"
-
 
 def _cipher(name: str) -> str:
     cipher = _CIPHERS.get(name.lower())
@@ -109,7 +107,7 @@ JETSTREAM = BlockSchema(
         field="jetstream.will_extend",
         check=lambda text: text.lower() == "will_extend",
     ),
-    max_outstanding_catchup=Key(SIZE, unsupported=Unsupported(_REPLICAS, 0)),
+    max_outstanding_catchup=Key(SIZE),
     max_buffered_size=Key(SIZE),
     max_buffered_msgs=Key(INTEGER),
     request_queue_limit=Key(INTEGER),

@@ -28,7 +28,7 @@ UNSUPPORTED = [
         name: A, listen: "127.0.0.1:-1", write_timeout: close
         gateways: [ {name: B, url: "x:1"}, {name: C, urls: ["y:1", "z:1"]} ]
     }""",
-    "leaf { remotes: [ {url: x, hub: true, deny_imports: a, jetstream_cluster_migrate: true } ] }",
+    "leaf { remotes: [ {url: x, hub: true, deny_imports: a, tls { cert_store: y } } ] }",
 ]
 
 

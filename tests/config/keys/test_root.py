@@ -348,7 +348,7 @@ def test_supportedFeature() -> None:
     ("path", "value"),
     [
         ("streaming.encrypt", False),
-        ("jetstream.max_outstanding_catchup", 0),
+        ("streaming.partitioning", False),
         ("write_timeout", "default"),
     ],
 )
@@ -359,7 +359,7 @@ def test_valueThatSwitchesOff(path: str, value: object) -> None:
 
 @pytest.mark.parametrize(
     ("path", "value"),
-    [("write_timeout", "retry"), ("jetstream.max_outstanding_catchup", False)],
+    [("write_timeout", "retry"), ("streaming.partitioning", 0)],
 )
 def test_valueThatAsks(path: str, value: object) -> None:
     """Any other value of an unsupported feature is refused, also an equal one of another type."""

@@ -14,7 +14,6 @@ NKEY = "UC6NLCN7AS34YOJVCYD4PJ3QB7QGLYG5B5IMBT25VW5K4TNUJODM7BOX"
 
 VALID = [
     "jetstream { tpm { keys_file: f, pcr: 1 } }",
-    "jetstream { max_outstanding_catchup: 64MB }",
     "mqtt { port: -1, ack_wait: '1m', max_inflight: 10, stream_replicas: 1 }",
 ]
 
@@ -35,6 +34,7 @@ SUPPORTED = [
     "ocsp_cache { type: local, save_interval: 10 }",
     f"proxies {{ trusted: [ {{key: {NKEY}}}, {{public_key: {NKEY}}} ] }}",
     "jetstream: enabled",
+    "jetstream { max_outstanding_catchup: 64MB }",
     "jetstream { key: k }",
     "jetstream { prev_key: k }",
     "jetstream { cipher: AES, ek: k }",
