@@ -33,13 +33,17 @@ EMPTY_ALLOW = (
 )
 
 
-def permissionsFrom(block: ParsedBlock, findings: Diagnostics) -> Permissions:
+def permissionsFrom(
+    block: ParsedBlock, findings: Diagnostics, hasQueues: bool = True
+) -> Permissions:
     """
     Read a C{permissions} block. An empty C{allow} is an error: nats-server 2.15 takes it for no
     restriction, which is hardly ever meant.
+
+    @param hasQueues: whether entries for subscriptions may name a queue.
     """
-    publish = _direction(block, "publish", findings)
-    subscribe = _direction(block, "subscribe", findings)
+    publish = _direction(block, "publish", findings, False)
+    subscribe = _direction(block, "subscribe", findings, hasQueues)
     responses = _responses(block)
     if responses is not None:
         publish = publish or SubjectPermission()
@@ -48,27 +52,29 @@ def permissionsFrom(block: ParsedBlock, findings: Diagnostics) -> Permissions:
     return Permissions(publish, subscribe, responses)
 
 
-def _direction(block: ParsedBlock, name: str, findings: Diagnostics) -> SubjectPermission | None:
+def _direction(
+    block: ParsedBlock, name: str, findings: Diagnostics, hasQueues: bool
+) -> SubjectPermission | None:
     if name not in block:
         return None
     inner = block.block(name)
     if inner is None:
-        return SubjectPermission(_subjects(block, name, name, findings))
+        return SubjectPermission(_subjects(block, name, findings, hasQueues))
     if not inner.positions:
         return None
-    allow = _subjects(inner, "allow", name, findings) if "allow" in inner else None
-    deny = _subjects(inner, "deny", name, findings) if "deny" in inner else ()
+    allow = _subjects(inner, "allow", findings, hasQueues) if "allow" in inner else None
+    deny = _subjects(inner, "deny", findings, hasQueues) if "deny" in inner else ()
     return SubjectPermission(allow, deny)
 
 
 def _subjects(
-    block: ParsedBlock, name: str, direction: str, findings: Diagnostics
+    block: ParsedBlock, name: str, findings: Diagnostics, hasQueues: bool
 ) -> tuple[str, ...]:
     subjects = block.texts(name)
     if not subjects and name != "deny":
         findings.errorAt(block, name, EMPTY_ALLOW)
     for subject in subjects:
-        wrong = _complaint(subject, direction == "subscribe")
+        wrong = _complaint(subject, hasQueues)
         if wrong:
             findings.errorAt(block, name, wrong)
     return subjects

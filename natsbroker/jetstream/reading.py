@@ -31,6 +31,9 @@ def checkJetStream(settings: Settings, root: ParsedBlock, findings: Diagnostics)
         message = "invalid domain name: may not contain ., * or >"
         findings.error(message, "jetstream.domain", root.place("jetstream"))
     block = root.blockOrEmpty("jetstream")
+    if "store_dir" in root and "store_dir" in block:
+        later = max((root, block), key=lambda place: place.place("store_dir").line)
+        findings.errorAt(later, "store_dir", "Duplicate 'store_dir' configuration")
     if said.encryption_key and said.backend != "lmdb":
         problem = (
             f'the store "{said.backend}" does not encrypt: use what the database, or the disk '

@@ -40,7 +40,7 @@ def _permissions(block: ParsedBlock, findings: Diagnostics) -> Permissions | Non
         inner = place.block("permissions")
         if inner is None:
             continue
-        permissions = permissionsFrom(inner, findings)
+        permissions = permissionsFrom(inner, findings, hasQueues=False)
         if permissions.allow_responses is not None:
             message = "routes answer nothing by themselves: there are no responses to allow"
             findings.error(message, inner.pathTo("allow_responses"), inner.position)

@@ -405,6 +405,7 @@ def test_messageTraces(value: str, expected: MessageTraces) -> None:
     [
         ('"a.*"', 'Trace destination "a.*" is not valid'),
         ('{ dest: "a.*" }', 'Trace destination "a.*" is not valid'),
+        ("{ dest: a, sampling: 0 }", "sampling value 0 is invalid, needs to be [1..100]"),
     ],
 )
 def test_wrongMessageTraces(value: str, problem: str) -> None:

@@ -53,7 +53,6 @@ def test_encryptedElsewhere(backend: str) -> None:
         ("jetstream { domain: x, enabled: true }", JetStream(enabled=True, domain="x")),
         ("jetstream {}\nstore_dir: a", JetStream(enabled=True, store_dir="a")),
         ("store_dir: a", JetStream(store_dir="a")),
-        ("store_dir: a\njetstream { store: b }", JetStream(enabled=True, store_dir="b")),
         (
             "jetstream { strict: false, max_mem: 1, max_file: 2KB, limits {max_ack_pending: 3} }",
             JetStream(
@@ -73,6 +72,20 @@ def test_encryptedElsewhere(backend: str) -> None:
 def test_ownJetStream(text: str, own: JetStream) -> None:
     """C{jetstream} may be a word or a block, and C{store_dir} may stand outside of the block."""
     assert built(text).settings.jetstream == own
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("store_dir: a\njetstream {{ {} }}", "s.conf:2:13: jetstream.store_dir"),
+        ("jetstream {{ {} }}\nstoredir: b", "s.conf:2:1: store_dir"),
+    ],
+)
+def test_twoFolders(text: str, place: str) -> None:
+    """A folder in the block and one outside of it are an error, at the later one."""
+    (complaint,) = complaintsOf(text.format("store: c"))
+    assert complaint == f"{place}: Duplicate 'store_dir' configuration"
+    settingsOf(text.format(""))
 
 
 @pytest.mark.parametrize(

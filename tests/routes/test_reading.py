@@ -137,6 +137,14 @@ def test_tls() -> None:
             "cluster.cluster_advertise: address a:b:c: too many colons in address",
         ),
         (
+            "permissions { import: 'a b', export: b }",
+            'cluster.permissions.publish: subject "a b" is not a valid subject',
+        ),
+        (
+            "permissions { export { allow: c, deny: ['a b'] } }",
+            'cluster.permissions.subscribe.deny: subject "a b" is not a valid subject',
+        ),
+        (
             "permissions { allow_responses: true }",
             "cluster.permissions.allow_responses: routes answer nothing by themselves: there are "
             "no responses to allow",

@@ -38,6 +38,12 @@ from natsbroker.config.keys.types import (
 )
 
 
+def _sampling(percentage: int) -> int:
+    if not percentage:
+        raise ValueError("Ttrace destination sampling value 0 is invalid, needs to be [1..100]")
+    return percentage
+
+
 def _cipher(name: str) -> str:
     cipher = _CIPHERS.get(name.lower())
     if cipher is None:
@@ -251,7 +257,9 @@ IMPORT = BlockSchema(
     allow_trace=Key(BOOLEAN),
 )
 
-TRACE = BlockSchema("accounts.*.msg_trace", dest=Key(STRING), sampling=Key(PERCENTAGE))
+TRACE = BlockSchema(
+    "accounts.*.msg_trace", dest=Key(STRING), sampling=Key(PERCENTAGE, check=_sampling)
+)
 
 EXPORTS = Key(arrayOf(EXPORT))
 IMPORTS = Key(arrayOf(IMPORT))
