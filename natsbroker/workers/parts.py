@@ -6,11 +6,13 @@ from collections.abc import Callable, Collection, Generator, Mapping
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
 
 from natsbroker.advisories import Advisory
 from natsbroker.broker import Broker
 from natsbroker.monitoring.answers import PAUSE, Pause
 from natsbroker.monitoring.healthz import HealthProblem, HealthQuery
+from natsbroker.workers.neighbours import GLANCE, Echo, neighboursOf
 
 Part = Callable[..., Generator[Pause, None, Any]]
 
@@ -30,6 +32,10 @@ def partsOf(broker: Broker) -> Mapping[str, Part]:
         yield PAUSE
         if broker.status is not None:
             broker.status.observe(advisory)
+            # Workers may end after this, and their clients are to have the event before.
+            echo = Echo(neighboursOf(broker))
+            while echo.isAwaited:
+                yield deferLater(broker.reactor, GLANCE)
 
     return {
         "statsz": lambda: pages.statsz.steps(sorted),

@@ -68,6 +68,7 @@ from natsbroker.workers.messages import (
     StopWorker,
     UseRemotes,
 )
+from natsbroker.workers.neighbours import GLANCE, Echo, neighboursOf
 from natsbroker.workers.parts import Part, partsOf
 from natsbroker.workers.slots import CHANNEL
 from natsbroker.workers.supervisor import serverKeys
@@ -77,15 +78,6 @@ _log = Logger(namespace="natsbroker")
 
 JOINING = 2.0
 """The seconds that a worker waits for routes to the others, one of which may be down."""
-
-GLANCE = 0.02
-
-
-def neighboursOf(broker: Broker) -> list[Any]:
-    """The routes to other workers."""
-    membership = broker.membership
-    routes = () if membership is None else membership.cluster
-    return [route for route in routes if route.isNeighbour and route.traffic]
 
 
 @implementer(IListeningPort)
@@ -240,18 +232,14 @@ class WorkerProcess:
             self._reactor.callLater(GLANCE, self._join, broker, others, by)
             return
         # The interest of this worker went before, so who answers knows it.
-        asked = [(route, route.pongs) for route in routes]
-        for route in routes:
-            route.ping()
-        self._beKnown(broker, asked, self._reactor.seconds() + JOINING)
+        self._beKnown(broker, Echo(routes), self._reactor.seconds() + JOINING)
 
-    def _beKnown(self, broker: Broker, asked: Sequence[tuple[Any, int]], by: float) -> None:
+    def _beKnown(self, broker: Broker, echo: Echo, by: float) -> None:
         """Be ready when the other workers have answered, or it is too late to wait."""
         if self._isStopping:
             return
-        isAwaited = any(not route.reason and route.pongs == before for route, before in asked)
-        if isAwaited and self._reactor.seconds() < by:
-            self._reactor.callLater(GLANCE, self._beKnown, broker, asked, by)
+        if echo.isAwaited and self._reactor.seconds() < by:
+            self._reactor.callLater(GLANCE, self._beKnown, broker, echo, by)
         else:
             self._sayReady(broker)
 

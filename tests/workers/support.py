@@ -189,3 +189,15 @@ class World:
 
 Make = Callable[..., World]
 """Makes worlds that are closed at the end."""
+
+
+class Neighbour:
+    """A route to another worker."""
+
+    remoteId = "other"
+    reason = ""
+    pongs = 1
+    pings = 0
+
+    def ping(self) -> None:
+        self.pings += 1

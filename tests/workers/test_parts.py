@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from twisted.internet.defer import Deferred
+
 from natsbroker.advisories import ShutdownStarted
 from natsbroker.clients.selection import Selection
 from natsbroker.monitoring.answers import complete
 from natsbroker.monitoring.healthz import HealthQuery
+from natsbroker.monitoring.slices import Slices
+from natsbroker.workers.neighbours import GLANCE
 from natsbroker.workers.parts import partsOf
 from tests.server.support import Host
 from tests.support import Recorder
+from tests.workers.support import Neighbour
 
 HELLO = b'CONNECT {"verbose":false}\r\nPING\r\n'
 
@@ -21,8 +27,11 @@ class Stage:
         self.client = self.host.client(HELLO)
         self._parts = partsOf(self.host.broker)
 
+    def steps(self, name: str, *arguments: Any) -> Any:
+        return self._parts[name](*arguments)
+
     def part(self, name: str, *arguments: Any) -> Any:
-        return complete(self._parts[name](*arguments))
+        return complete(self.steps(name, *arguments))
 
 
 def test_status() -> None:
@@ -72,3 +81,19 @@ def test_announce() -> None:
     stage.host.broker.bus("$SYS").subscribe(b"$SYS.SERVER.*.SHUTDOWN", recorder)
     stage.part("announce", ShutdownStarted())
     assert len(recorder.got) == 1
+
+
+def test_announceElsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An event of the server is announced when clients of other workers have it, too."""
+    stage, route = Stage(), Neighbour()
+    monkeypatch.setattr("natsbroker.workers.parts.neighboursOf", lambda broker: [route])
+    done: list[Any] = []
+    announcing = Slices(stage.host.reactor).result(stage.steps("announce", ShutdownStarted()))
+    Deferred.fromCoroutine(announcing).addCallback(done.append)
+    for _ in range(3):
+        stage.host.reactor.advance(GLANCE)
+    assert (route.pings, done) == (1, [])
+    route.pongs += 1
+    for _ in range(3):
+        stage.host.reactor.advance(GLANCE)
+    assert done == [None]

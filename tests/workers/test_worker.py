@@ -41,10 +41,12 @@ from natsbroker.workers.messages import (
     StopWorker,
     UseRemotes,
 )
+from natsbroker.workers.neighbours import GLANCE
 from natsbroker.workers.settings import workerSettings
-from natsbroker.workers.worker import GLANCE, JOINING, ParentsEndpoint, ParentsPort, WorkerProcess
+from natsbroker.workers.worker import JOINING, ParentsEndpoint, ParentsPort, WorkerProcess
 from tests.server.support import settingsOf
 from tests.support import Recorder
+from tests.workers.support import Neighbour
 
 ADDRESS = ("127.0.0.1", 4333)
 ADDRESSES = {CLIENTS: ADDRESS}
@@ -124,18 +126,6 @@ def test_ready(parent: Parent) -> None:
     assert isinstance(ready, Ready)
     assert (ready.info.host, ready.info.port) == ADDRESS
     assert ready.info.server_id.startswith("N")
-
-
-class Neighbour:
-    """A route to the other worker."""
-
-    remoteId = "other"
-    reason = ""
-    pongs = 1
-    pings = 0
-
-    def ping(self) -> None:
-        self.pings += 1
 
 
 def test_known(parent: Parent, monkeypatch: pytest.MonkeyPatch) -> None:
