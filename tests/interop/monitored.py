@@ -14,7 +14,7 @@ from typing import Any
 from tests.interop.pages import Difference, placesOf
 from tests.interop.plainclients import Client
 from tests.interop.readers import ExpectedAnswer
-from tests.interop.servers import PATIENCE, Server
+from tests.interop.servers import PATIENCE, WORKERS, Server
 
 __all__ = [
     "ABSENT",
@@ -35,6 +35,12 @@ ABSENT = {
 
 #: What natsbroker shows and nats-server does not.
 EXTRA = {"data.natsbroker": "our own version; version is nats-server's"}
+if WORKERS:
+    EXTRA |= {
+        f"{place}{rows}.worker": "the worker that has the row"
+        for place in ("", "data.")
+        for rows in ("connections", "subscriptions_list")
+    }
 
 #: The objects whose keys are data, such as names.
 DATA_PLACES = {
