@@ -297,7 +297,8 @@ class Acceptor(protocol.Factory):
         return True
 
     def _pass(self, accepted: socket, message: Adopt, account: str = "") -> None:
-        ready = self._ready()
+        places = self._places[:1] if self._finder.isForFirst(account) else self._places
+        ready = [place for place in places if place.isReady]
         if not ready:
             accepted.close()
             return

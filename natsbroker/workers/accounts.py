@@ -35,6 +35,19 @@ class AccountFinder:
         isShared = self._isOperated or len(accounts - {settings.system_account}) > 1
         isClear = settings.tls is None and not settings.proxy_protocol
         self.isNeeded = isClear and isShared and not isElsewhere
+        self._streaming = "" if settings.streaming is None else settings.streaming.account
+        hasUsers = self._isOperated or isElsewhere or self._streaming in self._users.values()
+        if not hasUsers:
+            self._streaming = ""
+
+    def isForFirst(self, account: str) -> bool:
+        """
+        Whether a client has to be at the first worker: NATS Streaming there knows the users of its
+        own worker alone, and durable subscriptions and permissions go by the user.
+
+        @param account: empty if it is unknown.
+        """
+        return bool(self._streaming) and account in ("", self._streaming)
 
     def accountOf(self, options: Mapping[str, Any]) -> str:
         """

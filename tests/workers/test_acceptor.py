@@ -187,6 +187,26 @@ class TestAcceptor:
         assert sorted(map(sorted, shares)) == [["A"], ["B"]]
         assert [given.cid % 3 for given in entrance.given] == [0] * 6
 
+    @pytest.mark.parametrize(
+        "entrance", [{"text": TWO + "streaming { account: A }"}], indirect=True
+    )
+    def test_streaming(self, entrance: Entrance) -> None:
+        """
+        Clients of the account with NATS Streaming come to the first worker, and to no other while
+        that is not ready.
+        """
+        first, second = entrance.workers
+        for user in b"aaa":
+            entrance.say(entrance.dial(), b'CONNECT {"user":"%c"}\r\n' % user)
+        assert [len(worker.given) for worker in entrance.workers] == [3, 0]
+        first.isReady = False
+        refused = entrance.dial()
+        for client, user in ((refused, b"a"), (entrance.dial(), b"b")):
+            entrance.say(client, b'CONNECT {"user":"%b"}\r\n' % user)
+        assert list(second.connections.values()) == ["B"]
+        refused.recv(4096)
+        assert refused.recv(1) == b""
+
     def test_late(self, entrance: Entrance) -> None:
         """A client that is silent goes to a worker after its time, which the worker counts."""
         entrance.dial()

@@ -56,6 +56,26 @@ class TestNeed:
         assert not AccountFinder(settingsOf("")).hasNonce
 
 
+STREAMING = "streaming {}, accounts { A { users: [{ user: a, password: a }] } }\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("authorization { users: [{ user: g, password: g }] }", []),
+        ("streaming {}", []),
+        (STREAMING, []),
+        (STREAMING + "authorization { users: [{ user: g, password: g }] }", ["", "$G"]),
+        ("streaming {}, authorization { plugin: test }", ["", "$G"]),
+        (STREAMING.replace("{}", "{ account: A }", 1), ["", "A"]),
+    ],
+)
+def test_forFirst(text: str, expected: list[str]) -> None:
+    """Clients of the account with NATS Streaming are for the first worker if it has users."""
+    finder = AccountFinder(settingsOf(text))
+    assert [account for account in ("", "$G", "A") if finder.isForFirst(account)] == expected
+
+
 class TestUsers:
     """Users of the settings."""
 
