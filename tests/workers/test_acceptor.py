@@ -196,13 +196,13 @@ class TestAcceptor:
         that is not ready.
         """
         first, second = entrance.workers
-        for user in b"aaa":
-            entrance.say(entrance.dial(), b'CONNECT {"user":"%c"}\r\n' % user)
+        for _ in range(3):
+            entrance.say(entrance.dial(), HELLO)
         assert [len(worker.given) for worker in entrance.workers] == [3, 0]
         first.isReady = False
         refused = entrance.dial()
-        for client, user in ((refused, b"a"), (entrance.dial(), b"b")):
-            entrance.say(client, b'CONNECT {"user":"%b"}\r\n' % user)
+        for client, user in ((refused, "a"), (entrance.dial(), "b")):
+            entrance.say(client, HELLO.replace(b'"a"', f'"{user}"'.encode()))
         assert list(second.connections.values()) == ["B"]
         refused.recv(4096)
         assert refused.recv(1) == b""
