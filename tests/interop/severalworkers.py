@@ -20,45 +20,46 @@ _DENIED = (
 
 _LATENCY = "a responder at another worker is shown as one at another member of a cluster"
 
-_SYSTEM = "$SYS answers and pages of several workers are tried in workers/"
+_PROCESS = "it kills, stops or measures one process, and several are the server"
 
-_PARENT = "it kills or stops one process, and several are the server"
+_MEMBERS = "each worker is a member of the cluster, with a name, a port and routes of its own"
+
+_TRACE = "a trace has a report of each worker that the message reaches, with a hop in between"
 
 NOT_APPLICABLE: dict[str, str] = {
-    "browser/": _REFUSED + "websocket",
-    "cluster/": _REFUSED + "cluster",
-    "gateways/": _REFUSED + "gateway",
-    "leafnodes/": _REFUSED + "leafnodes",
-    "websocket/": _REFUSED + "websocket",
     "workers/": "it starts several workers by itself",
-    "auth/test_shared_folders.py": _REFUSED + "cluster",
-    "auth/test_pluggable.py": _REFUSED + "authorization.plugin",
-    "auth/test_connz.py": "rows of /connz say which worker a connection is on",
-    "auth/test_operator_resolvers.py": _SYSTEM,
-    "jetstream/test_deadpulls.py::test_members": _REFUSED + "cluster",
-    "jetstream/test_deadpulls.py::test_clusters": _REFUSED + "gateway",
-    "jetstream/test_deadpulls.py::test_leafnodes": _REFUSED + "leafnodes",
-    "jetstream/test_domains.py::test_mirrorAcrossDomains": _REFUSED + "leafnodes",
-    "jetstream/test_sources.py::test_behindLeafnode": _REFUSED + "leafnodes",
-    "jetstream/test_sources.py::test_full": _REFUSED + "leafnodes",
-    "jetstream/test_sources.py::test_namedConsumer": _REFUSED + "leafnodes",
-    "jetstream/test_jsz.py": _SYSTEM,
-    "jetstream/test_killed.py": _PARENT + "; workers/ has kills of workers",
-    "jetstream/test_databaserestarts.py": _PARENT,
-    "jetstream/test_takeover.py": _REFUSED + "cluster",
-    "jetstream/test_postgres.py::test_readersBesideWriters": _PARENT,
-    "jetstream/test_operator.py::test_operator[_changes]": "limits hold for each worker",
-    "jetstream/test_operator.py::test_serverLimits": "max_mem and max_file hold for each worker",
-    "stan/test_cluster.py": _REFUSED + "cluster",
+    "auth/test_pluggable.py::TestHTTPS::test_login": "each worker asks the service and keeps the answer",
+    "auth/test_pluggable.py::TestHtpasswd::test_login": "each worker notices a changed file by itself",
+    "cluster/test_classic.py": _REFUSED + "cluster.dialect",
+    "cluster/test_links.py": _MEMBERS + "; workers find each other around a link that is cut",
+    "cluster/test_mixed.py::test_restart": _MEMBERS + "; the next port may be taken by another",
+    "cluster/test_mixed.py::test_quietLogs": "it looks at the logs of test_restart",
+    "cluster/test_monitoring.py::test_sameValues": _MEMBERS + ", which are counted",
+    "cluster/test_monitoring.py::test_varz": _MEMBERS + ", which are counted",
+    "cluster/test_refusals.py::test_same[same name]": _MEMBERS,
+    "cluster/test_settings.py::test_dedicated": _MEMBERS + ", which are counted",
+    "cluster/test_settings.py::test_sameName": _MEMBERS,
+    "jetstream/test_killed.py": _PROCESS + "; workers/ has kills of workers",
+    "jetstream/test_databaserestarts.py": _PROCESS,
+    "jetstream/test_takeover.py": _PROCESS,
+    "jetstream/test_postgres.py::test_readersBesideWriters": _PROCESS,
     "stan/test_otherserver.py": _REFUSED + "streaming beside another server",
     "stan/test_restarts.py": _REFUSED + "streaming.jetstream_accounts",
-    "stan/test_takeover.py": _PARENT,
+    "stan/test_takeover.py": _PROCESS,
     "test_rows_natsbroker.py::test_row[ours-fast-39-": _DENIED,
     "test_rows_natsbroker.py::test_row[ours-pure-39-": _DENIED,
     "test_accounts.py::test_sameBytes[ours-fast-lane-latency": _LATENCY,
     "test_accounts.py::test_sameBytes[ours-fast-readable-latency": _LATENCY,
     "test_accounts.py::test_sameBytes[ours-pure-lane-latency": _LATENCY,
     "test_accounts.py::test_sameBytes[ours-pure-readable-latency": _LATENCY,
+    "test_systemaccount.py::test_pages[/connz?state=all]": (
+        "a leafnode has a number of its worker, so its place among clients is another one"
+    ),
+    "test_tracing.py::test_sameTraces[service": _TRACE,
+    "test_tracing.py::test_sameTraces[stream": _TRACE,
+    "test_tracing.py::test_sameTraces[no room": _TRACE,
+    "test_tracing.py::test_links": _TRACE,
+    "test_turns.py": _PROCESS,
 }
 """Reasons, by the beginning of a test's name in this folder. The first one that fits counts."""
 
