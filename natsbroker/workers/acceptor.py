@@ -58,6 +58,9 @@ class Place(Protocol):
     @property
     def isReady(self) -> bool: ...
 
+    @property
+    def isHung(self) -> bool: ...
+
     def send(self, message: object, sockets: Sequence[socket] = ()) -> None: ...
 
 
@@ -213,7 +216,9 @@ class Acceptor(protocol.Factory):
         return FirstLine(self._finder, self._settings.max_control_line)
 
     def _ready(self) -> list[Place]:
-        return [place for place in self._places if place.isReady]
+        """The workers that take connections: while some hang, the others do."""
+        ready = [place for place in self._places if place.isReady]
+        return [place for place in ready if not place.isHung] or ready
 
     def _accepted(
         self,

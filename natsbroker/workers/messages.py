@@ -106,6 +106,11 @@ class StopWorker:
 
 
 @dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """A question whether the worker goes on, which it answers in the same words."""
+
+
+@dataclass(frozen=True, slots=True)
 class ShowPage:
     """
     A monitoring page, which a worker answers with L{PageShown}.

@@ -38,7 +38,7 @@ class WorkerQuestions:
 
     def pages(self, path: str, queryFor: Callable[[int], Query | None]) -> Deferred[Answers]:
         """
-        Ask workers that are there for a page.
+        Ask workers that are there, and do not hang, for a page.
 
         @param queryFor: gives the parameters by the worker's number; C{None} to ask it nothing.
         @return: the answers by the workers' numbers; without those that end or answer too late.
@@ -53,7 +53,7 @@ class WorkerQuestions:
         self, name: str, *arguments: Any, of: Iterable[WorkerSlot] | None = None
     ) -> Deferred[dict[int, Any]]:
         """
-        Ask workers that are there for a part.
+        Ask workers that are there, and do not hang, for a part.
 
         @param of: the workers, by default all.
         """
@@ -64,7 +64,8 @@ class WorkerQuestions:
         self, slots: Iterable[WorkerSlot], message: Callable[[int, WorkerSlot], object]
     ) -> Deferred[dict[int, Any]]:
         number = next(self._numbers)
-        question = _WorkerQuestion({slot for slot in slots if slot.info is not None})
+        asked = {slot for slot in slots if slot.info is not None and not slot.isHung}
+        question = _WorkerQuestion(asked)
         self._questions[number] = question
         question.timer = self._reactor.callLater(PATIENCE, partial(self._end, number))
         for slot in list(question.waiting):

@@ -24,6 +24,7 @@ from natsbroker.workers.messages import (
     Entered,
     Failed,
     Gone,
+    Heartbeat,
     PageShown,
     PartShown,
     Ready,
@@ -51,7 +52,10 @@ STEADY = 10.0
 """The seconds that a worker runs before the next pause is the shortest again."""
 
 PATIENCE = 30.0
-"""The seconds that a worker may take to stop before it is killed."""
+"""The seconds that a worker may take to stop, or to go on if it hangs, before it is killed."""
+
+BEAT = 2.0
+"""The seconds between two heartbeats."""
 
 CHANNEL = 3
 """The descriptor of a worker's end of the channel."""
@@ -176,14 +180,35 @@ class WorkerSlot:
         self._next: Any = None
         self._killing: Any = None
         self._isLeaving = False
+        self._missed = 0
+        self._beating: Any = None
         self._gone: list[Deferred[None]] = []
         self._decided: list[Deferred[bool]] = []
         self._ended: list[Deferred[None]] = []
+        self._handlers: dict[type, Callable[[Any], object]] = {
+            Closed: self._closed,
+            Entered: self._entered,
+            Ready: self._becomeReady,
+            Heartbeat: self._answered,
+            ReloadPlanned: lambda message: owner.answered(self, ()),
+            ReloadRefused: lambda message: owner.answered(self, message.problems),
+            PageShown: self._pageShown,
+            PartShown: lambda message: owner.told(self, message.number, message.part),
+            AskServer: lambda message: owner.asked(self, message),
+            Failed: self._failed,
+            Gone: lambda message: _fire(self._gone, None),
+            RemotesLeft: lambda message: owner.remotesLeft(self),
+        }
 
     @property
     def isReady(self) -> bool:
         """Whether it takes connections."""
         return self.info is not None and not self._isLeaving
+
+    @property
+    def isHung(self) -> bool:
+        """Whether it has not answered a heartbeat until the next one was due."""
+        return self._missed > 1
 
     def begin(self) -> None:
         """Start a process in an empty slot."""
@@ -252,6 +277,7 @@ class WorkerSlot:
         self._ended.append(ended)
         if len(self._ended) == 1:
             self._isLeaving = True
+            self._endBeats()
             self.send(StopWorker())
             self._killing = self._reactor.callLater(PATIENCE, self._kill)
         return ended
@@ -259,43 +285,74 @@ class WorkerSlot:
     def _kill(self) -> None:
         self._killing = None
         _log.error("Worker {number} does not stop and is killed", number=self.number)
+        self._signalKill()
+
+    def _signalKill(self) -> None:
         try:
             self._process.signalProcess("KILL")
         except ProcessExitedAlready:
             _log.debug("Worker {number} has ended meanwhile", number=self.number)
 
     def _received(self, message: Any, descriptors: Descriptors) -> None:
-        if isinstance(message, Closed):
-            self.connections.pop(message.cid, None)
-            self.links.pop(message.cid, None)
-        elif isinstance(message, Entered):
-            if message.cid in self.connections:
-                self.connections.enter(message.cid, message.account)
-                self._owner.entered(self, message)
-        elif isinstance(message, Ready):
-            wasReady = self.info is not None
-            self.info, self.addresses = message.info, message.addresses
-            self.isStreaming = message.isStreaming
-            if not wasReady:
-                self._owner.ready(self)
-                _fire(self._decided, True)
-        elif isinstance(message, ReloadPlanned):
-            self._owner.answered(self, ())
-        elif isinstance(message, ReloadRefused):
-            self._owner.answered(self, message.problems)
-        elif isinstance(message, PageShown):
-            answer = WorkerAnswer(message.status, message.contentType, message.body)
-            self._owner.told(self, message.number, answer)
-        elif isinstance(message, PartShown):
-            self._owner.told(self, message.number, message.part)
-        elif isinstance(message, AskServer):
-            self._owner.asked(self, message)
-        elif isinstance(message, Failed):
-            self._failure = message.reason
-        elif isinstance(message, Gone):
-            _fire(self._gone, None)
-        elif isinstance(message, RemotesLeft):
-            self._owner.remotesLeft(self)
+        self._handlers[type(message)](message)
+
+    def _closed(self, message: Closed) -> None:
+        self.connections.pop(message.cid, None)
+        self.links.pop(message.cid, None)
+
+    def _entered(self, message: Entered) -> None:
+        if message.cid in self.connections:
+            self.connections.enter(message.cid, message.account)
+            self._owner.entered(self, message)
+
+    def _becomeReady(self, message: Ready) -> None:
+        wasReady = self.info is not None
+        self.info, self.addresses = message.info, message.addresses
+        self.isStreaming = message.isStreaming
+        if not wasReady:
+            self._beating = self._reactor.callLater(BEAT, self._beat)
+            self._owner.ready(self)
+            _fire(self._decided, True)
+
+    def _pageShown(self, message: PageShown) -> None:
+        answer = WorkerAnswer(message.status, message.contentType, message.body)
+        self._owner.told(self, message.number, answer)
+
+    def _failed(self, message: Failed) -> None:
+        self._failure = message.reason
+
+    def _beat(self) -> None:
+        """Ask whether the worker goes on. One whose reactor is held gives no answer."""
+        self._beating = None
+        self._missed += 1
+        if self._missed > PATIENCE / BEAT:
+            _log.error(
+                "Worker {number} (pid {pid}) has not answered for {seconds:g}s and is killed",
+                number=self.number,
+                pid=self.pid,
+                seconds=PATIENCE,
+            )
+            self._signalKill()
+            return
+        if self.isHung:
+            if self._missed == 2:
+                _log.warn(
+                    "Worker {number} (pid {pid}) does not answer", number=self.number, pid=self.pid
+                )
+        else:
+            self.send(Heartbeat())
+        self._beating = self._reactor.callLater(BEAT, self._beat)
+
+    def _endBeats(self) -> None:
+        beating, self._beating = self._beating, None
+        self._missed = 0
+        if beating is not None:
+            beating.cancel()
+
+    def _answered(self, message: Heartbeat) -> None:
+        if self.isHung:
+            _log.info("Worker {number} (pid {pid}) goes on", number=self.number, pid=self.pid)
+        self._missed = 0
 
     def _processEnded(self, how: str) -> None:
         # It may have said why just before.
@@ -306,6 +363,7 @@ class WorkerSlot:
         self.addresses = {}
         self.connections.clear()
         self.links.clear()
+        self._endBeats()
         if self._killing is not None:
             self._killing.cancel()
             self._killing = None

@@ -52,6 +52,7 @@ from natsbroker.workers.messages import (
     Entered,
     Failed,
     Gone,
+    Heartbeat,
     PageShown,
     PartShown,
     PlanReload,
@@ -146,6 +147,7 @@ class WorkerProcess:
             ShowPart: self._showPart,
             ServerAnswered: self._serverAnswered,
             Speak: self._speak,
+            Heartbeat: self._channel.send,
         }
         self._isSpeaking = False
         self._numbers = itertools.count(1)

@@ -16,6 +16,7 @@ from natsbroker.config.model import Settings
 from natsbroker.server.configuration.build import buildText
 from natsbroker.workers.channel import ControlChannel
 from natsbroker.workers.messages import (
+    Heartbeat,
     PartShown,
     Ready,
     ShowPart,
@@ -73,6 +74,7 @@ class Process:
         self.said: list[Any] = []
         self.passed: list[int] = []
         self.isSpeaking = False
+        self._isEnding = False
         self._ended = ended
         self.ours, theirs = socket.socketpair()
         self.channel = ControlChannel(MemoryReactorClock(), theirs, self._received, lambda: None)
@@ -80,6 +82,9 @@ class Process:
     def _received(self, message: Any, descriptors: tuple[int, ...]) -> None:
         if isinstance(message, Speak):
             self.isSpeaking = message.isSpeaking
+        elif isinstance(message, Heartbeat):
+            if not self._isEnding:
+                self.channel.send(message)
         else:
             self.said.append(message)
         self.passed += descriptors
@@ -96,6 +101,7 @@ class Process:
 
     def end(self, how: str = "exit code 0") -> None:
         """End, with everything that it holds."""
+        self._isEnding = True
         self.channel.drain()
         self.channel.close()
         for descriptor in self.passed:

@@ -40,6 +40,7 @@ class Worker:
         self.connections = WorkerLoad()
         self.links = WorkerLoad()
         self.isReady = True
+        self.isHung = False
         self.given: list[tuple[Adopt, socket.socket]] = []
 
     def send(self, message: Any, sockets: Sequence[socket.socket] = ()) -> None:
@@ -274,6 +275,16 @@ class TestAcceptor:
         entrance.say(client, HELLO)
         client.recv(4096)
         assert client.recv(1) == b"" and not entrance.given
+
+    def test_hung(self, entrance: Entrance) -> None:
+        """A worker that hangs gets no connections while another one takes them."""
+        entrance.workers[0].isHung = True
+        for _ in range(5):
+            entrance.say(entrance.dial(), HELLO)
+        assert len(entrance.workers[1].given) == 5
+        entrance.workers[1].isHung = True
+        entrance.say(entrance.dial(), HELLO)
+        assert len(entrance.given) == 6
 
     def test_onlyReady(self, entrance: Entrance) -> None:
         """A worker that leaves gets no more connections."""

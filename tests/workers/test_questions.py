@@ -20,6 +20,7 @@ class Slot:
     def __init__(self, number: int, isThere: bool = True) -> None:
         self.number = number
         self.info = ServerInfo("ID", "name", "2.15.1", "0.1.0") if isThere else None
+        self.isHung = False
         self.sent: list[Any] = []
 
     def send(self, message: object) -> None:
@@ -36,8 +37,9 @@ def asked(*slots: Slot) -> tuple[Clock, Any, Any]:
 
 def test_answered() -> None:
     """Answers come together, in the workers' order, when the last one has come."""
-    one, two, gone = Slot(1), Slot(2), Slot(3, False)
-    clock, questions, asking = asked(one, two, gone)
+    one, two, gone, hung = Slot(1), Slot(2), Slot(3, False), Slot(4)
+    hung.isHung = True
+    clock, questions, asking = asked(one, two, gone, hung)
     assert one.sent == [ShowPage(1, "/varz", {"a": "1"})]
     assert two.sent == [ShowPage(1, "/varz", {"a": "2"})]
     assert gone.sent == []

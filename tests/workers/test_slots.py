@@ -14,8 +14,9 @@ from twisted.python.failure import Failure
 from natsbroker.workers.messages import (
     Adopt,
 )
-from natsbroker.workers.slots import WorkerSlot, spawnWorker
-from tests.workers.support import World
+from natsbroker.workers.slots import BEAT, PATIENCE, PAUSE, WorkerSlot, spawnWorker
+from tests.server.support import logLines
+from tests.workers.support import Make, World
 
 
 class Spawner:
@@ -79,3 +80,47 @@ def test_emptySlot() -> None:
     assert slot.stop().called
     assert not slot.isReady
     client.close()
+
+
+class TestHeartbeat:
+    def beat(self, world: World, seconds: float, *answering: int) -> None:
+        """Let time pass, in which some processes, by their places, answer."""
+        for _ in range(int(seconds / BEAT)):
+            world.reactor.advance(BEAT)
+            for place in answering:
+                world.started[place].read()
+            for slot in world.supervisor.slots:
+                slot.read()
+
+    def test_hung(self, make: Make) -> None:
+        """A worker that does not answer is shown in the log, killed after a while, and replaced."""
+        world = make().start()
+        first, second = world.supervisor.slots
+        with logLines() as lines:
+            self.beat(world, 2 * BEAT, 1)
+            assert (first.isHung, second.isHung, first.isReady) == (True, False, True)
+            assert lines == ["[WRN] Worker 1 (pid 100) does not answer"]
+            self.beat(world, PATIENCE, 1)
+        assert (world.started[0].signals, world.started[1].signals) == (["KILL"], [])
+        assert lines[1:] == [
+            "[ERR] Worker 1 (pid 100) has not answered for 30s and is killed",
+            "[ERR] Worker 1 (pid 100) ended: signal KILL; the next one starts in 0.1s",
+        ]
+        world.reactor.advance(PAUSE)
+        world.ready(world.started[2])
+        assert first.isReady and not first.isHung
+        self.beat(world, 2 * PATIENCE, 1, 2)
+        assert len(world.started) == 3
+
+    def test_goesOn(self, make: Make) -> None:
+        """A worker that answers at last stays."""
+        world = make().start()
+        with logLines() as lines:
+            self.beat(world, PATIENCE - 2 * BEAT, 1)
+            self.beat(world, PATIENCE, 0, 1)
+        assert not world.supervisor.slots[0].isHung
+        assert lines == [
+            "[WRN] Worker 1 (pid 100) does not answer",
+            "[INF] Worker 1 (pid 100) goes on",
+        ]
+        assert world.started[0].signals == []

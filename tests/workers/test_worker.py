@@ -27,6 +27,7 @@ from natsbroker.workers.messages import (
     DiscardReload,
     Failed,
     Gone,
+    Heartbeat,
     PartShown,
     PlanReload,
     Ready,
@@ -261,6 +262,12 @@ def test_noDescriptor(parent: Parent) -> None:
     """A connection that got lost because no descriptor was left has ended."""
     parent.start()
     assert parent.say(Adopt(5, ("127.0.0.1", 7))) == [Closed(5)]
+
+
+def test_heartbeat(parent: Parent) -> None:
+    """A heartbeat is answered."""
+    parent.start()
+    assert parent.say(Heartbeat()) == [Heartbeat()]
 
 
 def test_early(parent: Parent) -> None:
