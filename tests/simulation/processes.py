@@ -24,7 +24,7 @@ from natsbroker.testing.simulation.clock import SimulatedClock
 __all__ = ["Machine", "ParentsPort", "Process", "Stream"]
 
 _MOMENT = 1e-6
-"""So much time passes at least, in seconds, whatever the rounding."""
+"""The least time that passes at once, in seconds, whatever the rounding."""
 
 _PAUSE = 0.25
 """The seconds between two attempts to make a call of a process that hangs."""
@@ -220,7 +220,7 @@ class Machine:
         self._random = random
         self._poll = select.poll()
         self._numbers = count()
-        # What is wanted of each descriptor: by whom, of which socket, and since when.
+        # By descriptor: place in the order, process, selectable, and the events that count.
         self._wanted: dict[int, tuple[int, Process, Any, int]] = {}
 
     def want(self, process: Process, selectable: Any, event: int) -> None:

@@ -18,7 +18,7 @@ from tests.simulation.workerworld import ACCOUNTS, WorkerWorld
 
 __all__ = ["violationsOfMessages", "violationsOfServer"]
 
-#: So many clients of each account come at the end.
+#: The number of clients of each account that come at the end.
 _LATE = 3
 
 
