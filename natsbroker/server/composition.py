@@ -189,6 +189,7 @@ class BrokerParts:
             lambda account: closeExcess(self.clients, self.accounts, account),
             lambda: self.links.countPeers(),
             (lambda: True) if cluster is None else cluster.isSpeaking,
+            b"" if cluster is None else self._keys.id.encode(),
         )
         return OperatorService(self._settings, host, self.callouts(), self._given.accountResolver)
 

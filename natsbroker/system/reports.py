@@ -55,14 +55,15 @@ def systemReports(
         return SystemAnswers(describe, findPages(), reactor, findActions(), random)
 
     shared = None if cluster is None or cluster.ask is None else SharedAnswers(cluster.ask)
-    requests = SystemRequests(bus, serverId, makeAnswers, reactor, countPeers, shared)
+    isSpeaking = (lambda: True) if cluster is None else cluster.isSpeaking
+    requests = SystemRequests(bus, serverId, makeAnswers, reactor, countPeers, shared, isSpeaking)
     status = StatusReports(
         findBus,
         serverId,
         describe,
         lambda: requests.answers.ofServer("STATSZ", b""),
         reactor,
-        (lambda: True) if cluster is None else cluster.isSpeaking,
+        isSpeaking,
     )
     counts = ConnectionCounts(
         findBus, describe, lambda names: requests.answers.accountRows(names), reactor, random

@@ -8,14 +8,16 @@ The requests of the system account, with nats-server's subjects, options and ans
     $SYS.DEBUG.SUBSCRIBERS              how many in all servers, of the account that asks
     $SYS.REQ.SERVER.<id>.KICK           close a connection; LDM: tell it to leave; RELOAD
 
-Where several brokers are one server, one of them answers for it, with the figures of all; each
-counts its own subscriptions for C{NSUBS}. An answer is compressed if the request has the header
-C{Accept-Encoding: snappy} or C{gzip}. Users of other accounts may ask for the connections and the
-figures of their own. The pages, and all that answers need, load with the first request.
+Where several brokers are one server, one of them answers for it, with the figures of all. For
+C{NSUBS} of each other they count their own subscriptions: these name the server. An answer is
+compressed if the request has the header C{Accept-Encoding: snappy} or C{gzip}. Users of other
+accounts may ask for the connections and the figures of their own. The pages, and all that answers
+need, load with the first request.
 """
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 from collections.abc import Callable
 from functools import cache, partial
@@ -57,6 +59,10 @@ ACCOUNT_REQUESTS = ("CONNZ", "SUBSZ", "LEAFZ", "JSZ", "INFO", "CONNS", "STATZ")
 _PLAIN = ("STATSZ", "IDZ", "CONNS")
 
 
+#: The field of C{NSUBS} by which brokers that are one server know each other's requests.
+_SERVER = "natsbroker_server"
+
+
 class SystemRequests:
     def __init__(
         self,
@@ -66,13 +72,16 @@ class SystemRequests:
         clock: IReactorTime,
         countPeers: Callable[[], float],
         shared: SharedAnswers | None = None,
+        isSpeaking: Callable[[], bool] = lambda: True,
     ) -> None:
         """
         @param bus: the system account's.
         @param makeAnswers: called at the first request; makes those about this broker.
         @param countPeers: gives the number of other servers; infinity if it is unknown.
         @param shared: about the server that this broker is with others; C{None} if it is one.
+        @param isSpeaking: whether this broker speaks for that server.
         """
+        self._isSpeaking = isSpeaking
         self._shared = shared
         own = self._own = cache(makeAnswers)
         group = b"" if shared is None else serverId.encode()
@@ -87,9 +96,8 @@ class SystemRequests:
             responder.on(subject, self._ordered(kind), group)
         for kind in ACCOUNT_REQUESTS:
             responder.on(f"$SYS.REQ.ACCOUNT.*.{kind}".encode(), self._askedOf(bus, kind), group)
-        responder.on(
-            b"$SYS.REQ.ACCOUNT.NSUBS", lambda message: own().ofSubscribers(message.payload)
-        )
+        self._server = "" if shared is None else serverId
+        responder.on(b"$SYS.REQ.ACCOUNT.NSUBS", self._subscribers)
         SubscriberCounts(bus, responder, own, clock, countPeers, group)
 
     @property
@@ -121,6 +129,12 @@ class SystemRequests:
         isWanted = partial(bus.hasInterest, message.reply, isRequest=False)
         return self.answers.whileWanted(isWanted)
 
+    def _subscribers(self, message: Message) -> Deferred[Any] | None:
+        payload = message.payload
+        if self._shared is None or _serverOf(payload) == self._server:
+            return self._own().ofSubscribers(payload)
+        return self._shared.ofSubscribers(payload) if self._isSpeaking() else None
+
     def _ordered(self, kind: str) -> Callable[[Message], Any]:
         return lambda message: self.answers.ofAction(kind, message.payload)
 
@@ -146,6 +160,16 @@ def _encoded(kind: str, request: Message, answering: Deferred[Any]) -> Deferred[
     return answering.addCallback(encode)
 
 
+def _serverOf(payload: bytes) -> str:
+    """The server whose brokers ask each other; empty in a request of somebody else."""
+    try:
+        asked = json.loads(payload)
+    except (ValueError, RecursionError):
+        return ""
+    server = asked.get(_SERVER) if isinstance(asked, dict) else ""
+    return server if isinstance(server, str) else ""
+
+
 def _named(message: Message) -> str:
     return decoded(message.subject.split(b".")[3])
 
@@ -168,6 +192,7 @@ class SubscriberCounts:
         group: bytes = b"",
     ) -> None:
         self._account = bus.account
+        self._group = group
         self._answers = answers
         self._requests = PeerRequests(bus, responder, clock, countPeers, COLLECTING)
         responder.on(
@@ -182,6 +207,8 @@ class SubscriberCounts:
         if group != "":
             count = await self._answers().countSubscribers(name, subject, (group or "").encode())
         fields = {"acc": name, "subject": subject}
+        if self._group:
+            fields[_SERVER] = self._group.decode()
         if group:
             fields["queue"] = b64encode(group.encode()).decode()
 

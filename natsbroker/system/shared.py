@@ -34,5 +34,8 @@ class SharedAnswers:
     def ofAction(self, kind: str, body: bytes) -> Deferred[bytes | None]:
         return self.ask("ofAction", kind, body)
 
+    def ofSubscribers(self, body: bytes) -> Deferred[Any]:
+        return self.ask("ofSubscribers", body)
+
     def accountRows(self, names: Collection[str]) -> Deferred[list[dict[str, Any]]]:
         return self.ask("accountRows", tuple(names))

@@ -136,6 +136,7 @@ class WorkerPages(MonitoringModel):
         self.statsz = SimpleNamespace(steps=self._statsz)
         self.healthz = SimpleNamespace(steps=self._health)
         self.accstatz = SimpleNamespace(rows=self._accountRows)
+        self.subsz = SimpleNamespace(count=self._subscribers)
         self.jsz = SimpleNamespace(ofAccount=partial(self._part, "account_details", "jetstream"))
         self.accountz = SimpleNamespace(ofAccount=partial(self._part, "", "account"))
 
@@ -313,6 +314,10 @@ class WorkerPages(MonitoringModel):
         together = yield from self._part("", "accounts", names)
         rows = [] if together is None else together["account_statz"]
         return [row for row in rows if isComplete or row["total_conns"]]
+
+    def _subscribers(self, account: str, subject: str, queue: bytes) -> Generator[Pause, None, int]:
+        parts = yield from self._parts("subscribers", account, subject, queue)
+        return sum(parts.values())
 
     def _healthz(self, query: Query) -> Any:
         return MergedAnswer(self._healthSteps(HealthQuery.fromQuery(query)))

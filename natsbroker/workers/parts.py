@@ -45,6 +45,7 @@ def partsOf(broker: Broker) -> Mapping[str, Part]:
         "jetstream": pages.jsz.ofAccount,
         "account": pages.accountz.ofAccount,
         "accounts": rows,
+        "subscribers": pages.subsz.count,
         "announce": announce,
         "kick": _acting(actions.kick),
         "leave": _acting(actions.leave),

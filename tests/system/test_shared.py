@@ -13,6 +13,13 @@ from natsbroker.wire.values import Kind, Message
 from tests.support import Recorder, World
 
 
+class Own:
+    """The answers of one broker about itself."""
+
+    def ofSubscribers(self, body: bytes) -> Deferred[Any]:
+        return succeed(b"own")
+
+
 class Stage:
     """
     Two brokers on one bus, as if there were no way between them.
@@ -28,10 +35,11 @@ class Stage:
             SystemRequests(
                 self.world.accounts["$SYS"].busFor(Kind.INTERNAL),
                 "ID",
-                lambda: None,  # type: ignore[arg-type, return-value]
+                lambda: Own(),  # type: ignore[arg-type, return-value]
                 Clock(),
                 lambda: 0.0,
                 SharedAnswers(self._askFor(broker)),
+                lambda broker=broker: broker == 2,  # type: ignore[misc]
             )
 
     def _askFor(self, broker: int) -> Any:
@@ -41,10 +49,10 @@ class Stage:
 
         return ask
 
-    def request(self, subject: bytes) -> list[bytes]:
+    def request(self, subject: bytes, body: bytes = b"x") -> list[bytes]:
         recorder = Recorder()
         self.bus.subscribe(b"_INBOX.one", recorder)
-        self.bus.publish(Message(subject, b"x", b"_INBOX.one", origin=object()))
+        self.bus.publish(Message(subject, body, b"_INBOX.one", origin=object()))
         self.world.settle()
         return recorder.bodies
 
@@ -60,6 +68,17 @@ def test_once() -> None:
         stage = Stage()
         assert stage.request(subject) == [b"answer"]
         assert [asked[1:] for asked in stage.asked] == [question]
+
+
+def test_subscribers() -> None:
+    """The broker that speaks counts subscriptions of all; for each other they count their own."""
+    stage = Stage()
+    subject, body = b"$SYS.REQ.ACCOUNT.NSUBS", b'{"acc":"A","subject":"s"}'
+    assert stage.request(subject, body) == [b"answer"]
+    assert stage.asked == [(2, "ofSubscribers", body)]
+    assert stage.request(subject, b'{"natsbroker_server":"ID"}') == [b"own", b"own"]
+    for other in (b'{"natsbroker_server":"OTHER"}', b'{"natsbroker_server":1}', b"[]", b"{"):
+        assert stage.request(subject, other) == [b"answer"]
 
 
 def test_rows() -> None:

@@ -272,6 +272,11 @@ def test_status() -> None:
     assert status["start"] == "1970-01-01T00:16:40Z"
 
 
+def test_subscribers() -> None:
+    """Subscriptions to a subject are those at all workers."""
+    assert complete(Workers(subscribers=[2, 3]).pages.subsz.count("A", "a", b"")) == 5
+
+
 def test_accounts() -> None:
     """Rows of accounts are those of all workers; without connections they are left out if asked."""
     rows = [{"acc": "A", "total_conns": 2}, {"acc": "B", "total_conns": 0}]

@@ -39,6 +39,14 @@ def test_status() -> None:
     assert Stage().part("statsz")["active_accounts"] == ["$G"]
 
 
+def test_subscribers() -> None:
+    """Subscriptions of clients are counted by subject and queue group."""
+    stage = Stage()
+    stage.client.ask(b"SUB a 1\r\nSUB a q 2\r\nPING\r\n")
+    assert stage.part("subscribers", "$G", "a", b"") == 2
+    assert stage.part("subscribers", "$G", "a", b"q") == 1
+
+
 def test_connections() -> None:
     """Connections are known by their ranks from the first on, those of a page alone."""
     stage = Stage()

@@ -49,11 +49,13 @@ class ClaimsService:
         now: Callable[[], float] = lambda: 0.0,
         late: Callable[[bytes], Any] = lambda answer: answer,
         isSpeaking: Callable[[], bool] = lambda: True,
+        server: bytes = b"",
     ) -> None:
         """
         @param folder: without it, an update applies to accounts in use, until the broker ends.
         @param late: delays an empty answer, so that those of other servers come first.
         @param isSpeaking: whether this broker answers operators, of several that are one server.
+        @param server: which these put into lookups of each other, and all of them answer.
         """
         self._directory = directory
         self._describe = describe
@@ -62,6 +64,7 @@ class ClaimsService:
         self._now = now
         self._late = late
         self._isSpeaking = isSpeaking
+        self._server = server
         self._kind = "jwt update cache" if self._isCache else "jwt update"
         self.answering = answering = RequestResponder(bus)
         for pattern, place in _UPDATES.items():
@@ -141,6 +144,8 @@ class ClaimsService:
         }
 
     def _lookUp(self, message: Message) -> Any:
+        if not self._isSpeaking() and message.payload != self._server:
+            return None
         account = decoded(message.subject.split(b".")[_LOOKED_UP])
         folder = self._folder
         if folder is None or account not in folder.folder:

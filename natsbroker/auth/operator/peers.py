@@ -46,13 +46,16 @@ class PeerLookup:
         check: Callable[[str, str], object],
         count: Callable[[], float],
         timeout: float = TIMEOUT,
+        server: bytes = b"",
     ) -> None:
         """
         @param responder: this server's own answers, which are excluded.
         @param check: takes an account and a JWT; raises L{FieldError} if that is invalid.
         @param count: gives the number of other servers; infinity if it is unknown: then a lookup
             ends at its timeout at the earliest.
+        @param server: of this broker and others, all of which answer its lookups; empty for one.
         """
+        self._server = server
         self._responder = responder
         self._clock = clock
         self._check = check
@@ -85,7 +88,7 @@ class PeerLookup:
             return texts[0]
 
         subject = _LOOKUP % account.encode("ascii")
-        return self._requests.ask(subject, b"", take).addCallback(ended)
+        return self._requests.ask(subject, self._server, take).addCallback(ended)
 
     def _isValid(self, account: str, text: str) -> bool:
         try:

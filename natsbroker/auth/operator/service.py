@@ -63,6 +63,7 @@ class OperatorHost:
     @ivar closeExcess: closes the youngest connections of an account that has too many.
     @ivar countPeers: gives the number of other servers; infinity if it is unknown.
     @ivar isSpeaking: whether this broker answers operators, of several that are one server.
+    @ivar server: the id of that server; empty for one broker.
     """
 
     registry: AccountRegistry
@@ -72,6 +73,7 @@ class OperatorHost:
     closeExcess: Callable[[str], None]
     countPeers: Callable[[], float]
     isSpeaking: Callable[[], bool] = lambda: True
+    server: bytes = b""
 
 
 class OperatorService(Service):
@@ -161,6 +163,7 @@ class OperatorService(Service):
             self._reactor.seconds,
             self._late,
             self._host.isSpeaking,
+            self._host.server,
         )
         folder, wanted = self._folder, self._wanted
         if folder is None:
@@ -172,6 +175,7 @@ class OperatorService(Service):
             self.directory.verified,
             self._host.countPeers,
             wanted.timeout or TIMEOUT,
+            self._host.server,
         )
         folder.elsewhere = peers.lookUp
         if folder.folder.isCache:

@@ -191,6 +191,16 @@ class TestWithoutFolder:
 class TestLooking:
     """Look-ups and lists of stored JWTs."""
 
+    def test_lookUpInServer(self, broker: Broker) -> None:
+        """Of brokers that are one server one answers a lookup; all answer those of each other."""
+        broker.service._server = b"N"
+        lookup = f"$SYS.REQ.ACCOUNT.{ACCOUNT.key}.CLAIMS.LOOKUP"
+        broker.isSpeaking = False
+        assert broker.clients.ask(lookup) == []
+        assert broker.clients.ask(lookup, "N") == [b""]
+        broker.isSpeaking = True
+        assert broker.clients.ask(lookup) == [b""]
+
     def test_lookUp(self, broker: Broker) -> None:
         """
         A look-up of an account that is not stored gets an empty answer, so that the requester need

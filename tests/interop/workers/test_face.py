@@ -27,6 +27,12 @@ system_account: SYS
 jetstream { store_dir: "%s" }
 """
 
+COUNTED = """
+accounts { A { users: [{ user: a, password: a }] }, SYS { users: [{ user: s, password: s }] } }
+system_account: SYS
+"""
+"""One account apart from that of the system, so its clients are placed by load."""
+
 EACH = 4
 
 QUIET = 0.3
@@ -147,6 +153,30 @@ def test_requests(tmp_path: Path) -> None:
         assert (info["server"]["id"], info["data"]["account"]) == (stage.server, "A")
 
     facing(tmp_path, run)
+
+
+def test_subscribers(tmp_path: Path) -> None:
+    """Subscriptions at all workers are one number, and counted once by whoever counts."""
+
+    async def run(workers: Workers[BrokerProcess]) -> None:
+        async with (
+            clientsOf(workers.server, EACH, user="a", password="a") as clients,
+            clientsOf(workers.server, EACH, user="s", password="s") as systems,
+        ):
+            for those in (clients, systems):
+                assert {workers.at(client) for client in those} == set(workers.pids())
+                for client in those:
+                    await client.subscribe("counted")
+            asked = {"acc": "A", "subject": "counted"}
+            assert await Stage(clients, [], systems[0]).ask("ACCOUNT.NSUBS", asked) == EACH
+            for client in systems:
+                counted = await client.nats.request("$SYS.DEBUG.SUBSCRIBERS", b"counted")
+                assert counted.data == b"%d" % EACH
+
+    config = tmp_path / "nats.conf"
+    config.write_text(COUNTED)
+    with served("-c", str(config)) as workers:
+        asyncio.run(run(workers))
 
 
 def test_actions(tmp_path: Path) -> None:
