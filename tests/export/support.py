@@ -56,7 +56,7 @@ class Connection:
 
 @implementer(IStreamLog)
 class PlainLog:
-    """A log that can be read and nothing else, as a simple store of somebody else has it."""
+    """A log that can only be read and appended to, like that of a third party's simple store."""
 
     def __init__(self, inner: Any) -> None:
         self.name = inner.name
@@ -73,7 +73,7 @@ class PlainLog:
 
 @implementer(ILogDirectory)
 class Shelf:
-    """The logs of a store, all of them."""
+    """A directory of all logs of a store."""
 
     kind = "CHANNEL"
     realm = "test-cluster"
@@ -102,7 +102,7 @@ class Shelf:
 
 @implementer(ISubscriber)
 class Inbox:
-    """Where answers come."""
+    """A subscriber that keeps its answers."""
 
     def __init__(self, subject: bytes) -> None:
         self.subject = subject
@@ -113,13 +113,11 @@ class Inbox:
         self.got.append(message.payload)
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """Ignore it."""
+        """Unused by these tests."""
 
 
 class TurnClock(Clock):
-    """
-    A clock that, like the reactor, leaves calls that are scheduled meanwhile to the next turn.
-    """
+    """A clock that, like the reactor, makes calls scheduled during a turn in the next turn."""
 
     def advance(self, amount: float) -> None:
         self.rightNow += amount
@@ -133,11 +131,11 @@ class TurnClock(Clock):
 
 class Stage:
     """
-    A service over some logs.
+    An export service for some logs.
 
-    @ivar clock: its time.
-    @ivar shelf: its logs.
-    @ivar turns: when its work goes on.
+    @ivar clock: the clock of the service.
+    @ivar shelf: the logs of the service.
+    @ivar turns: the turns of the service's work.
     """
 
     def __init__(self, maxPayload: int = 1 << 20) -> None:
@@ -163,7 +161,7 @@ class Stage:
         )
 
     def now(self) -> int:
-        """The wall clock."""
+        """The wall clock, in nanoseconds."""
         return BEGINNING + round(self.clock.seconds() * SECOND)
 
     def log(self, name: str, payloads: Sequence[bytes] = (), isPlain: bool = False) -> Any:
@@ -176,7 +174,7 @@ class Stage:
         return log
 
     def restart(self) -> None:
-        """End the service, and begin with another one."""
+        """End the service, and begin another one."""
         result(self.service.end())
         self.service = self._makeService()
         result(self.service.begin(self.shelf))
@@ -184,7 +182,7 @@ class Stage:
     # Asking.
 
     def send(self, call: str, question: Any = None, origin: object = None) -> Inbox:
-        """Ask, and let nothing happen yet."""
+        """Send a request, without running the work for it."""
         inbox = Inbox(b"_INBOX.%d" % next(self._inboxes))
         inbox.subscription = self.bus.subscribe(inbox.subject, inbox)
         payload = question if isinstance(question, bytes) else json.dumps(question or {}).encode()
@@ -195,7 +193,7 @@ class Stage:
         return inbox
 
     def ask(self, call: str, question: Any = None, origin: object = None) -> dict[str, Any]:
-        """Ask, and give the one answer."""
+        """Send a request, and return its only answer."""
         inbox = self.send(call, question, origin)
         self.settle()
         assert len(inbox.got) == 1, inbox.got
@@ -204,13 +202,13 @@ class Stage:
         return answer
 
     def refused(self, call: str, question: Any = None) -> tuple[int, str]:
-        """Send a request, and return the number and text of the refusal."""
+        """Send a request, and return the number and text of its error."""
         error = self.ask(call, question)["error"]
         assert error["code"] in (400, 404, 410, 429, 500, 501, 503)
         return error["err_code"], error["description"]
 
     def export(self, name: str, **question: Any) -> list[ColumnFrame]:
-        """Ask for a range, and give the frames."""
+        """Request a range, and return the frames."""
         inbox = self.send(f"EXPORT.test-cluster.{name}", question)
         self.settle()
         return [readFrame(message) for message in inbox.got]

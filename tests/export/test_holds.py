@@ -1,5 +1,5 @@
 """
-Holds, and how they end.
+Holds on logs, and their ends.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ def stage() -> Stage:
 
 
 def holds(stage: Stage) -> list[dict[str, Any]]:
-    """The holds in the state of the log."""
+    """The holds in the state of a log."""
     held = stage.ask("INFO.test-cluster.c")["holds"]
     assert isinstance(held, list)
     return held
 
 
 def states(stage: Stage) -> dict[bytes, bytes]:
-    """The written states."""
+    """The states that are stored."""
     spaces = result(stage.shelf.states().load())
     assert isinstance(spaces, dict)
     return spaces
 
 
 class TestSet:
-    """Holding."""
+    """Requests for a new hold."""
 
     def test_retentionStops(self, stage: Stage) -> None:
-        """Retention does not remove a hold's messages until the hold moves or is released."""
+        """Retention does not remove the messages of a hold until the hold moves or is released."""
         answer = stage.ask(HOLD, {"name": "archive", "floor": 3})
         assert answer == {"hold": {"name": "archive", "floor": 3}, "first": 1}
         log = stage.shelf.logs["c"]
@@ -59,7 +59,7 @@ class TestSet:
         assert stage.ask(RELEASE, {"name": "archive"}) == {"released": "archive"}
 
     def test_survives(self, stage: Stage) -> None:
-        """A hold and its end are known after a restart."""
+        """A hold, and the end of one, are remembered over a restart."""
         stage.ask(HOLD, {"name": "a", "floor": 2})
         stage.ask(HOLD, {"name": "b", "floor": 3, "seconds": 100})
         stage.restart()
@@ -68,7 +68,7 @@ class TestSet:
         assert (left[1]["floor"], 90 <= left[1]["seconds"] <= 100) == (3, True)
 
     def test_unlimited(self, stage: Stage) -> None:
-        """A hold that is set again without an end has none. The old end has no effect."""
+        """A hold that is set again without an end has none, and its old end has no effect."""
         stage.ask(HOLD, {"name": "a", "floor": 2, "seconds": 10})
         assert len(states(stage)) == 1
         stage.ask(HOLD, {"name": "a", "floor": 2})
@@ -76,10 +76,10 @@ class TestSet:
 
 
 class TestRenew:
-    """Renewing."""
+    """Requests to renew a hold."""
 
     def test_renews(self, stage: Stage) -> None:
-        """The floor stays, or moves; the time begins again."""
+        """A renewal keeps or moves the floor of a hold, and its time begins again."""
         stage.ask(HOLD, {"name": "a", "floor": 2, "seconds": 10})
         stage.settle(6)
         renewed = stage.ask(RENEW, {"name": "a", "seconds": 10})
@@ -88,17 +88,17 @@ class TestRenew:
         assert stage.ask(RENEW, {"name": "a", "floor": 3, "seconds": 10})["hold"]["floor"] == 3
 
     def test_tooLate(self, stage: Stage) -> None:
-        """A hold that has ended cannot be renewed: its messages may be gone."""
+        """A hold that has expired cannot be renewed, because its messages may be gone."""
         stage.ask(HOLD, {"name": "a", "floor": 2, "seconds": 10})
         stage.settle(20)
         assert stage.refused(RENEW, {"name": "a"}) == (20009, "channel c has no hold a")
 
 
 class TestEnd:
-    """Holds that are not renewed."""
+    """Holds that expire."""
 
     def test_holdEnds(self, stage: Stage) -> None:
-        """When a hold ends its messages may be removed. Other holds stay."""
+        """When a hold expires, its messages may be removed, and other holds stay."""
         log = stage.shelf.logs["c"]
         stage.ask(HOLD, {"name": "a", "floor": 2, "seconds": 10})
         stage.ask(HOLD, {"name": "b", "floor": 4, "seconds": 50})
@@ -111,7 +111,7 @@ class TestEnd:
         assert (log.holds(), log.bounds().first, states(stage)) == ({"c": 5}, 5, {})
 
     def test_endsAfterARestart(self, stage: Stage) -> None:
-        """A hold whose end came while the broker was stopped ends after the start."""
+        """A hold that expired while the broker was stopped ends at the start."""
         stage.ask(HOLD, {"name": "a", "floor": 2, "seconds": 10})
         result(stage.service.end())
         stage.settle(20)
@@ -121,7 +121,7 @@ class TestEnd:
         assert stage.shelf.logs["c"].holds() == {}
 
     def test_storeRefuses(self, stage: Stage) -> None:
-        """A hold that cannot be released yet is released later."""
+        """A hold that the store cannot release at its end is released later."""
         log = stage.shelf.logs["c"]
         stage.ask(HOLD, {"name": "a", "floor": 2, "seconds": 10})
         release, log.release = log.release, lambda name: fail(StoreFull("full"))
@@ -133,9 +133,7 @@ class TestEnd:
 
     @pytest.mark.parametrize("isReleased", [True, False])
     def test_endIsKept(self, stage: Stage, isReleased: bool) -> None:
-        """
-        An end that cannot be deleted with its hold is deleted later. It does not end a later hold.
-        """
+        """An end that the store cannot delete is deleted later, and does not end a later hold."""
         stage.ask(HOLD, {"name": "a", "floor": 2, "seconds": 10})
         kept = stage.shelf.states()
         change, kept.change = kept.change, lambda changes: fail(StoreFull("full"))
@@ -159,7 +157,7 @@ class TestEnd:
 
 
 class TestRefused:
-    """Refused holds."""
+    """Requests for holds that are refused."""
 
     @pytest.mark.parametrize(
         ("question", "text"),
@@ -178,16 +176,14 @@ class TestRefused:
         assert text in said
 
     def test_storesLimits(self, stage: Stage) -> None:
-        """
-        A hold that the store refuses is refused with the store's reason, and leaves nothing behind.
-        """
+        """A hold that the store refuses gets the store's reason, and leaves nothing behind."""
         question = {"name": "x" * 101, "floor": 1, "seconds": 10}
         number, text = stage.refused(HOLD, question)
         assert (number, text.startswith("the hold is refused: the name of a hold")) == (20008, True)
         assert states(stage) == {}
 
     def test_storeFails(self, stage: Stage) -> None:
-        """A hold that the store cannot write now is refused with its reason."""
+        """A hold that the store cannot write is refused with the reason."""
         stage.shelf.logs["c"].hold = lambda name, floor: fail(StoreFull("full"))
         question = {"name": "a", "floor": 1, "seconds": 10}
         assert stage.refused(HOLD, question) == (20006, "the store fails: full")

@@ -1,5 +1,5 @@
 """
-Ranges of a log: pages, frames and fingerprints.
+Ranges of a log: their pages, frames and fingerprints.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.export.support import Connection, Stage, payloadsOf, result
 
 @pytest.fixture(params=[False, True], ids=["exporting", "plain"])
 def log(request: pytest.FixtureRequest) -> object:
-    """A log with a gap, of either kind."""
+    """A log with a gap, with and without holds."""
     stage = Stage()
     inner = stage.log("c", [b"xx"] * (ROWS + 10), request.param)
     result(inner.delete([2, 3]))
@@ -26,7 +26,7 @@ def log(request: pytest.FixtureRequest) -> object:
 
 
 def test_bounded(log: object) -> None:
-    """A page is bounded in sequences and bytes, and has the position of the next one."""
+    """A page is limited in sequences and bytes, and has the start of the next page."""
     columns = result(page(log, 1, ROWS + 11, 1 << 20))  # type: ignore[arg-type]
     assert len(columns.sequences) <= ROWS
     assert list(columns.sequences[:3]) == [1, 4, 5]
@@ -38,7 +38,7 @@ def test_bounded(log: object) -> None:
 
 
 def test_stops(log: object) -> None:
-    """Nothing from the end of the range on."""
+    """A page has no messages at or after the end of its range."""
     columns = result(page(log, 1, 3, 1 << 20))  # type: ignore[arg-type]
     assert (list(columns.sequences), columns.next) == ([1], 3)
     columns = result(page(log, 2, 4, 1 << 20))  # type: ignore[arg-type]
@@ -47,7 +47,7 @@ def test_stops(log: object) -> None:
 
 @pytest.fixture(params=[False, True], ids=["exporting", "plain"])
 def stage(request: pytest.FixtureRequest) -> Stage:
-    """A log of ten messages, of a store that exports and of one that can only be read."""
+    """A log of ten messages, with a store that exports and with one that can only be read."""
     made = Stage()
     made.log("c", [b"%d" % n for n in range(1, 11)], isPlain=request.param)
     return made
@@ -77,20 +77,20 @@ class TestRange:
         assert (frame.rows, frame.isLast, frame.place.next) == (0, True, start)
 
     def test_beyondTheEnd(self, stage: Stage) -> None:
-        """A range beyond the last message ends with it."""
+        """A range that extends beyond the last message ends with the last message."""
         frames = stage.export("c", start=9, stop=1000)
         assert sorted(payloadsOf(frames)) == [9, 10]
         assert frames[-1].place.next == 11
 
     def test_deleted(self, stage: Stage) -> None:
-        """Deleted messages are left out, and their sequences are not used again."""
+        """Deleted messages are omitted, and their sequences are not used again."""
         result(result(stage.store.open("c")).delete([1, 5, 10]))
         frames = stage.export("c", start=1)
         assert sorted(payloadsOf(frames)) == [2, 3, 4, 6, 7, 8, 9]
         assert (frames[-1].place.first, frames[-1].place.last) == (2, 10)
 
     def test_columns(self, stage: Stage) -> None:
-        """Only the columns that are asked for."""
+        """A range has only the requested columns."""
         [frame] = stage.export("c", start=1, columns=["subject"])
         assert (frame.rows, len(frame.payloads), frame.subject) == (10, 0, b"c")
         [frame] = stage.export("c", start=1, columns=[])
@@ -98,11 +98,11 @@ class TestRange:
 
 
 class TestParts:
-    """A range that is large."""
+    """Ranges that are answered in several frames."""
 
     def test_answerIsBounded(self, stage: Stage) -> None:
         """
-        An answer ends with the message that exceeds the number of bytes, and has the next position.
+        An answer ends with the message that exceeds the limit of bytes, and has the next position.
         """
         start, payloads = 1, {}
         while start < 11:
@@ -114,7 +114,7 @@ class TestParts:
 
     @pytest.mark.parametrize("isPlain", [False, True])
     def test_frames(self, isPlain: bool) -> None:
-        """Frames are bounded in rows and bytes and follow each other; the last one is marked."""
+        """Frames are limited in rows and bytes, are contiguous, and the last one is marked."""
         stage = Stage(maxPayload=100_000)
         stage.log("c", [b"x" * 40] * (2 * ROWS + 100), isPlain=isPlain)
         frames = stage.export("c", start=1, max_bytes=MOST_BYTES)
@@ -126,7 +126,7 @@ class TestParts:
         assert len(payloadsOf(frames)) == 2 * ROWS + 100
 
     def test_gap(self, stage: Stage) -> None:
-        """A gap that is larger than a page costs no frames."""
+        """A gap that is longer than a page needs no frames."""
         log = result(stage.store.open("c"))
         result(log.skipTo(10 * ROWS))
         result(log.append([(b"c", b"", b"far", 0)]))
@@ -136,17 +136,17 @@ class TestParts:
         assert frames[1].place.start == frames[0].place.next
 
     def test_largeMessages(self) -> None:
-        """A message that is larger than the usual size of a frame is delivered too."""
+        """A message that is larger than a usual frame is exported too."""
         stage = Stage(maxPayload=1000)
         stage.log("c", [b"x" * 5000, b"y"])
         assert payloadsOf(stage.export("c", start=1)) == {1: b"x" * 5000, 2: b"y"}
 
 
 class TestGone:
-    """A client that disconnects before the end."""
+    """Requesters that leave before the end of an answer."""
 
     def test_unsubscribed(self) -> None:
-        """After the requester has unsubscribed, no more is read."""
+        """Nothing more is read after the requester has unsubscribed."""
         stage = Stage()
         log = stage.log("c", [b"x"] * (5 * ROWS))
         inbox = stage.send("EXPORT.test-cluster.c", {"start": 1})
@@ -164,7 +164,7 @@ class TestGone:
         assert len(reads) <= 1
 
     def test_revoked(self) -> None:
-        """After the requester's user is revoked, no more is sent."""
+        """Nothing more is sent after the requester's user was revoked."""
         stage = Stage()
         stage.log("c", [b"x"] * (5 * ROWS))
         origin = Connection(Grant())
@@ -174,7 +174,7 @@ class TestGone:
         assert len(inbox.got) == 1
 
     def test_logIsDropped(self) -> None:
-        """If the log is deleted meanwhile, the answer ends with the reason."""
+        """If the log is deleted during an export, the answer ends with the reason."""
         stage = Stage()
         stage.log("c", [b"x"] * (5 * ROWS))
         inbox = stage.send("EXPORT.test-cluster.c", {"start": 1})
@@ -217,13 +217,13 @@ def test_otherIdentity(stage: Stage) -> None:
 
 
 def blocks(stage: Stage, **question: Any) -> dict[str, Any]:
-    """The answer for channel c."""
+    """The answer to a digest request for channel c."""
     return stage.ask("DIGEST.test-cluster.c", question)
 
 
 @pytest.mark.parametrize("isPlain", [False, True])
 def test_sameAsTheStores(isPlain: bool) -> None:
-    """Blocks begin at multiples of their size. Each has the store's fingerprint."""
+    """Blocks begin at multiples of their size, and have the fingerprints of the store."""
     stage = Stage()
     log = stage.log("c", [b"%d" % n for n in range(1, 26)], isPlain)
     result(log.delete([3, 20]))
@@ -248,7 +248,7 @@ def test_largeBlocks() -> None:
 
 
 def test_noRecords() -> None:
-    """An empty range has no blocks. The blocks of deleted messages are empty."""
+    """An empty range has no blocks, and a block of deleted messages is empty."""
     stage = Stage()
     log = stage.log("c", [b"x"] * 10)
     assert blocks(stage, start=11, stop=20) == {"blocks": [], "next": 11, "first": 1, "last": 10}
@@ -258,7 +258,7 @@ def test_noRecords() -> None:
 
 
 def test_boundedDigest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer is bounded in blocks and bytes, and has the position of the next one."""
+    """A digest answer is limited in blocks and bytes, and has the start of the next one."""
     stage = Stage()
     stage.log("c", [b"x"] * 600)
     answer = blocks(stage, start=1, stop=601, block=2)
@@ -269,7 +269,7 @@ def test_boundedDigest(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_logIsDropped() -> None:
-    """If the log is deleted meanwhile, that is the answer."""
+    """If the log is deleted during a digest request, the answer is an error."""
     stage = Stage()
     stage.log("c", [b"x"] * (3 * ROWS))
     inbox = stage.send("DIGEST.test-cluster.c", {"start": 1, "stop": 3 * ROWS})
@@ -279,7 +279,7 @@ def test_logIsDropped() -> None:
 
 
 def test_askerIsGone() -> None:
-    """After the requester has gone, no more is read."""
+    """Nothing more is read for a digest after the requester has unsubscribed."""
     stage = Stage()
     log = stage.log("c", [b"x"] * (3 * ROWS))
     inbox = stage.send("DIGEST.test-cluster.c", {"start": 1, "stop": 3 * ROWS})
@@ -308,7 +308,7 @@ def test_digestFieldsChecked(question: dict[str, int], name: str) -> None:
 
 
 class TestSubjects:
-    """Reading by subjects."""
+    """Ranges with only some subjects."""
 
     def filled(self) -> Stage:
         """Nine messages of three subjects, with header blocks."""
@@ -319,28 +319,28 @@ class TestSubjects:
         return made
 
     def test_matching(self) -> None:
-        """Only the messages of the given subjects come. The others count as read."""
+        """A range with subjects has only their messages, and its position includes the others."""
         frames = self.filled().export("c", start=1, stop=9, subjects=["a.1", "b.>"])
         assert payloadsOf(frames) == {1: b"1", 4: b"4", 7: b"7"}
         assert (frames[0].place.start, frames[-1].place.next) == (1, 9)
 
     @pytest.mark.parametrize("subjects", [["a..b"], "a.1", [1], ["\ud800"]])
     def test_noSubjects(self, subjects: object) -> None:
-        """Anything else than a list of subjects is refused."""
+        """Any other value than a list of subjects is refused."""
         number, text = self.filled().refused(
             "EXPORT.test-cluster.c", {"start": 1, "subjects": subjects}
         )
         assert (number, text) == (20001, "bad request: subjects must be a list of subjects")
 
     def test_plainLog(self) -> None:
-        """A log without an index of subjects reports that."""
+        """A log without an index of subjects refuses a range with subjects."""
         made = Stage()
         made.log("c", [b"1"], isPlain=True)
         question = {"start": 1, "subjects": ["a"]}
         assert "cannot be read by subjects" in made.refused("EXPORT.test-cluster.c", question)[1]
 
     def test_headerPrefix(self) -> None:
-        """The prefix of header blocks, which a service adds, does not leave the broker."""
+        """The prefix that a service adds to header blocks is not exported."""
         made = self.filled()
         [frame] = made.export("c", start=8)
         made.shelf.prefix = 4

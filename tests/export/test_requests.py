@@ -1,5 +1,5 @@
 """
-Requests, their fields and their answers.
+Requests of the export API, their fields and their answers.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ LIMITED = Grant(subscribe=SubscribePermissions([b"_INBOX.>"]))
     ],
 )
 def test_isAnswerable(origin: object, reply: bytes, isAnswerable: bool) -> None:
-    """Clients are answered where they may listen themselves, and through an import."""
+    """
+    A request is answered if its client may subscribe to the reply subject, or through an import.
+    """
     message = Message(b"$NB.API.x", b"", reply, origin=origin)
     assert ApiRequest(Stage().bus, message).isAnswerable is isAnswerable
 
 
 def test_send() -> None:
-    """An answer reaches its subscribers, and the sender learns whether there are any."""
+    """An answer reaches its subscribers, and sending returns whether there are any."""
     stage = Stage()
     request = ApiRequest(stage.bus, Message(b"$NB.API.x", b"", b"_INBOX.1"))
     assert request.answer({"a": 1}) is False
@@ -51,7 +53,7 @@ def test_send() -> None:
 
 
 def test_reads() -> None:
-    """Numbers, texts and words are read, or their defaults."""
+    """Numbers, texts and lists of words are read, or their defaults."""
     fields = RequestFields(b'{"n": 5, "t": "\\u00e9", "w": ["a"]}', ("n", "t", "w", "m"))
     assert fields.number("n") == 5
     assert fields.number("m", default=7) == 7
@@ -63,13 +65,13 @@ def test_reads() -> None:
 
 
 def test_noPayload() -> None:
-    """No payload is no fields."""
+    """A request without a payload has no fields."""
     assert "n" not in RequestFields(b"", ("n",))
 
 
 @pytest.mark.parametrize("value", ["true", "1.0", "-1", str(LARGEST + 1), '"1"', "null", "NaN"])
 def test_noNumber(value: str) -> None:
-    """A value that is no whole number within bounds is refused."""
+    """A value that is not a whole number within its bounds is refused."""
     fields = RequestFields(b'{"n": %b}' % value.encode(), ("n",))
     with pytest.raises(Refusal, match="n must be a whole number from 0 to 9223372036854775807"):
         fields.number("n")
@@ -77,14 +79,14 @@ def test_noNumber(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["1", "null", '["a"]', '"\\ud800"'])
 def test_noText(value: str) -> None:
-    """A value that is no text is refused."""
+    """A value that is not a text is refused."""
     fields = RequestFields(b'{"t": %b}' % value.encode(), ("t",))
     with pytest.raises(Refusal, match="t must be a text"):
         fields.text("t")
 
 
 def test_answer() -> None:
-    """A refusal is an answer with its code, its number and its text."""
+    """An error is answered with its code, its number and its text."""
     refusal = Refusal(Reason.NO_LOG, kind="channel", name="a.{b}")
     assert refusal.answer() == {
         "error": {"code": 404, "err_code": 20003, "description": "there is no channel a.{b}"}
@@ -92,6 +94,6 @@ def test_answer() -> None:
 
 
 def test_numbersDiffer() -> None:
-    """Each reason has a number of its own."""
+    """Each reason for an error has a unique number."""
     reasons = [reason for reason in vars(Reason).values() if isinstance(reason, tuple)]
     assert len({number for _, number, _ in reasons}) == len(reasons) == 15

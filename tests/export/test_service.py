@@ -1,5 +1,5 @@
 """
-Requests under C{$NB.API.>}: who is answered what.
+Requests below C{$NB.API.>}, and their answers.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ def stage() -> Stage:
 
 
 def test_provides(stage: Stage) -> None:
-    """The export service works with logs, and listens."""
+    """The export service provides the interfaces of a consumer of logs and of a subscriber."""
     assert verifyObject(ILogConsumer, stage.service)
     assert verifyObject(ISubscriber, stage.service)
 
 
 class TestNames:
-    """Which logs there are."""
+    """Requests for the names of logs."""
 
     def test_allNames(self, stage: Stage) -> None:
-        """All of them, sorted."""
+        """All names are listed in order."""
         answer = stage.ask("NAMES.test-cluster")
         assert answer == {"total": 2, "names": ["orders.eu", "orders.us"], "more": False}
 
     def test_namesOfAPattern(self, stage: Stage) -> None:
-        """The names that match a pattern are listed, after a given one."""
+        """The names that match a pattern are listed, from a given name on."""
         assert stage.ask("NAMES.test-cluster", {"pattern": "*.us"})["names"] == ["orders.us"]
         answer = stage.ask("NAMES.test-cluster", {"after": "orders.eu"})
         assert answer == {"total": 2, "names": ["orders.us"], "more": False}
 
     def test_limitOfAList(self) -> None:
-        """A thousand at once."""
+        """A list has at most a thousand names."""
         stage = Stage()
         log = stage.log("x")
         stage.shelf.logs = {f"c{n:04}": log for n in range(1500)}
@@ -66,17 +66,17 @@ class TestNames:
 
     @pytest.mark.parametrize("pattern", ["", "a..b", "a b", 7, "\ud800"])
     def test_badPattern(self, stage: Stage, pattern: object) -> None:
-        """A pattern that is no subject is refused."""
+        """A pattern that is not a valid subject is refused."""
         assert stage.refused("NAMES.test-cluster", {"pattern": pattern})[0] == 20001
 
 
 class TestInfo:
-    """The state of one log."""
+    """Requests for the state of a log."""
 
     def test_state(self, stage: Stage) -> None:
         """
-        The state of a log has its bounds, and an identity that distinguishes it from others of its
-        name.
+        The state of a log has its first and last sequence, and an identity that a later log of its
+        name does not have.
         """
         answer = stage.ask("INFO.test-cluster.orders.eu")
         log = stage.shelf.logs["orders.eu"]
@@ -92,12 +92,14 @@ class TestInfo:
         }
 
     def test_logWithoutHolds(self, stage: Stage) -> None:
-        """A log that cannot be held shows no holds."""
+        """The state of a log that does not support holds shows none."""
         stage.log("plain", isPlain=True)
         assert "holds" not in stage.ask("INFO.test-cluster.plain")
 
     def test_madeAgain(self, stage: Stage) -> None:
-        """A request about a log that was deleted and created again learns of that."""
+        """
+        A request with the identity of a deleted log is refused if there is a new log of its name.
+        """
         before = stage.ask("INFO.test-cluster.orders.us")["identity"]
         result(stage.store.drop("orders.us"))
         stage.log("orders.us", [b"x"])
@@ -108,22 +110,22 @@ class TestInfo:
         assert text == f"{deleted}: its sequences belong to other messages now"
 
     def test_missing(self, stage: Stage) -> None:
-        """There may be no log of that name."""
+        """A request for a log that does not exist is refused."""
         expected = 20003, "there is no channel orders.de"
         assert stage.refused("INFO.test-cluster.orders.de") == expected
 
 
 class TestFind:
-    """A place in time."""
+    """Requests for the sequence at a point in time."""
 
     @pytest.mark.parametrize(("when", "sequence"), [(0, 1), (2 * SECOND, 2), (4 * SECOND, 4)])
     def test_sequence(self, stage: Stage, when: int, sequence: int) -> None:
-        """The first sequence that is not older, or the one after the last if all are older."""
+        """The answer is the first sequence that is not older, or the next one if all are older."""
         answer = stage.ask("FIND.test-cluster.orders.eu", {"time": when})
         assert answer == {"sequence": sequence, "last": 3}
 
     def test_storeFails(self, stage: Stage) -> None:
-        """The error of the store is passed on."""
+        """An error of the store is returned to the requester."""
         result(stage.store.close())
         expected = 20006, "the store fails: the store is closed"
         assert stage.refused("FIND.test-cluster.orders.eu", {"time": 0}) == expected
@@ -136,13 +138,13 @@ class TestRefused:
         "call", ["EMPTY.test-cluster.orders.eu", "NAMES.test-cluster.x", "INFO.test-cluster"]
     )
     def test_noSuchRequest(self, stage: Stage, call: str) -> None:
-        """The error for an unknown request names it."""
+        """An unknown request is refused with an error that names it."""
         verb = call.partition(".")[0]
         assert stage.refused(call) == (20002, f"there is no request {verb}")
 
     @pytest.mark.parametrize("payload", [b"{", b"[1]", b"7", b"\xff", b"[" * 100_000])
     def test_noObject(self, stage: Stage, payload: bytes) -> None:
-        """A body that is no JSON object is refused."""
+        """A body that is not a JSON object is refused."""
         expected = 20001, "bad request: a JSON object is expected"
         assert stage.refused("INFO.test-cluster.orders.eu", payload) == expected
 
@@ -151,7 +153,7 @@ class TestRefused:
         assert stage.send("INFO.other.orders.eu").got == []
 
     def test_stopped(self, stage: Stage) -> None:
-        """A broker that stops does not answer open requests. The connection closes."""
+        """A broker that stops does not answer open requests, and closes the connection."""
         stage.log("long", [b"x"] * 5000)
         inbox = stage.send("DIGEST.test-cluster.long", {"start": 1, "stop": 5001})
         assert inbox.got == []
@@ -162,7 +164,7 @@ class TestRefused:
     def test_unforeseen(
         self, stage: Stage, monkeypatch: pytest.MonkeyPatch, flushLoggedErrors: FlushLoggedErrors
     ) -> None:
-        """An unforeseen error is logged, and answered without details."""
+        """An unexpected error is logged, and answered without details."""
 
         def broken(self: MemoryLog) -> None:
             raise ZeroDivisionError("secret")
@@ -176,7 +178,7 @@ class TestRefused:
 
 
 class TestAskers:
-    """The receivers of answers."""
+    """Requesters, and their permissions."""
 
     def test_noReply(self, stage: Stage) -> None:
         """A request without a reply subject is ignored."""
@@ -187,16 +189,16 @@ class TestAskers:
         assert stage.shelf.logs["orders.eu"].holds() == {}
 
     def test_mayListen(self, stage: Stage) -> None:
-        """
-        A requester with permission for the reply subject gets the answer. Another one does not.
-        """
+        """A requester gets an answer only if it may subscribe to the reply subject."""
         grant = Grant(subscribe=SubscribePermissions([b"_INBOX.>"]))
         assert "names" in stage.ask("NAMES.test-cluster", origin=Connection(grant))
         grant = Grant(subscribe=SubscribePermissions([b"other.>"]))
         assert stage.send("NAMES.test-cluster", origin=Connection(grant)).got == []
 
     def test_readSubjects(self, stage: Stage) -> None:
-        """A log with its own requests is available to users who may send one of them."""
+        """
+        A log with an API of its own can be read by users who may send one of that API's requests.
+        """
         stage.shelf.needed = (b"$JS.API.STREAM.MSG.GET.S", b"$JS.API.DIRECT.GET.S")
         for allowed in ("$JS.API.DIRECT.GET.*", "$JS.API.STREAM.MSG.GET.S"):
             user = Connection(Grant(publish=PermissionSet([b"$NB.>", allowed.encode()])))
@@ -210,7 +212,10 @@ class TestAskers:
         assert stage.ask("INFO.test-cluster.orders.eu")["last"] == 3
 
     def test_peers(self, stage: Stage) -> None:
-        """The permissions of a peer's users are not known."""
+        """
+        A peer can read only logs without an API of their own, because its users' permissions are
+        not known.
+        """
         peer = Moon("A", "m-1")
         assert stage.ask("NAMES.test-cluster", origin=peer)["total"] == 2
         assert stage.ask("INFO.test-cluster.orders.eu", origin=peer)["last"] == 3
@@ -222,15 +227,15 @@ class TestAskers:
 
     @pytest.mark.parametrize("origin", [Connection(None), object()])
     def test_notLetIn(self, stage: Stage, origin: object) -> None:
-        """A requester who is not let in, or is unknown, is not answered."""
+        """A requester that has not logged in, or is unknown, gets no answer."""
         assert stage.send("NAMES.test-cluster", origin=origin).got == []
 
 
 class TestEnd:
-    """The service that serves the logs ends."""
+    """The end of the export service."""
 
     def test_nothingIsLeft(self, stage: Stage) -> None:
-        """No subscription and no timer is left, and no request is answered."""
+        """After the end there is no subscription and no timer, and no request is answered."""
         held = {"name": "a", "floor": 1, "seconds": 100}
         stage.ask("HOLD.test-cluster.orders.eu", held)
         stage.log("long", [b"x"] * 20_000)
@@ -245,7 +250,7 @@ class TestEnd:
         assert stage.send("NAMES.test-cluster").got == []
 
     def test_endsBeforeItBegan(self) -> None:
-        """A service whose beginning failed can be ended."""
+        """A service whose start failed can be ended."""
         stage = Stage()
         for _ in range(2):
             assert result(stage.service.end()) is None
@@ -262,7 +267,7 @@ class TestEnd:
 
 
 def test_largestAnswer() -> None:
-    """Answers fit into the payload that the server of the bus takes."""
+    """Answers fit into the maximum payload of the server."""
     clock = Clock()
     settings = SimpleNamespace(max_payload=77)
     host: Any = SimpleNamespace(reactor=clock, settings=settings, turns=turnsOn(clock))

@@ -1,5 +1,5 @@
 """
-Tests for L{natsbroker.interfaces.clients}: the providers of the package keep the contracts.
+Tests for L{natsbroker.interfaces.clients}: the package's classes provide the interfaces.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def test_dialect() -> None:
 
 
 def test_session() -> None:
-    """A broker makes the factory of a kind, which makes a session for each connection."""
+    """The factory for a kind of connection makes a session for each connection."""
     host = Host()
     sessions: list[object] = []
 

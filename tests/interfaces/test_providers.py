@@ -17,7 +17,7 @@ from natsbroker.interfaces.providers import require, requireSeveral
 @implementer(IObserver)
 class Watching:
     def observe(self, advisory: object) -> None:
-        """Provide all of the interface."""
+        """Take an advisory, as the interface requires."""
 
 
 @implementer(IObserver)
@@ -28,12 +28,12 @@ class Narrow:
 
 class Late:
     async def observe(self, advisory: object) -> None:
-        """Wait for something."""
+        """Take an advisory as a coroutine."""
 
 
 class Undeclared:
     def observe(self, advisory: object) -> None:
-        """Provide the interface without saying so."""
+        """Take an advisory in a class that does not declare the interface."""
 
 
 def function(message: object) -> None:
@@ -57,23 +57,20 @@ def function(message: object) -> None:
     ],
 )
 def test_noProvider(given: object, methods: tuple[str, ...], text: str) -> None:
-    """
-    An unusable provider is refused with the names of the missing methods, and the place to write
-    them.
-    """
+    """An unusable provider is refused with the names of the missing methods and of its class."""
     with pytest.raises(TypeError, match=text):
         require(IObserver, given, *methods)
 
 
 def test_usableProvider() -> None:
-    """A usable provider is taken; a declaration is not needed where methods are named."""
+    """A usable provider is accepted. A declaration is not needed if the methods are named."""
     require(IObserver, Watching())
     require(IObserver, Undeclared(), "observe")
     requireSeveral(services=(), observers=[1], others=iter(()))
 
 
 def test_several() -> None:
-    """A single object in place of several is refused with the right spelling."""
+    """A single object in place of a list is refused with a correct example."""
     arguments: Any
     for name in ("services", "observers", "connectionKinds", "endpoints"):
         for given in (Watching(), "tcp:4222"):
