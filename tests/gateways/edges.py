@@ -38,11 +38,11 @@ class Edge(LinkHost):
 
     @property
     def service(self) -> GatewayService:
-        """Its part in the super-cluster."""
+        """The gateway service of the broker."""
         assert self.broker.gateways is not None
         return self.broker.gateways
 
     def peer(self, **changes: Any) -> MemoryTransport:
-        """Somebody dials it and is let in."""
+        """A gateway that has connected to the broker and was accepted."""
         name = changes.get("gateway", "B")
         return self.accepted(7222, connect(gateway=name) + info(**changes))

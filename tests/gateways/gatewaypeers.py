@@ -1,7 +1,7 @@
 """
 Brokers with gateways in memory, and peers that the test plays.
 
-Dialling is recorded, or reaches another broker of the same test.
+Outgoing connections are recorded, or reach another broker of the same test.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def info(**changes: Any) -> bytes:
 
 
 def remote(name: str, *ports: int) -> RemoteGateway:
-    """A cluster that the settings name."""
+    """A cluster in the settings."""
     return RemoteGateway(name, tuple(f"127.0.0.1:{port}" for port in ports))
 
 
@@ -87,9 +87,9 @@ def terms(
 
 class SilentTraffic:
     """
-    Makes traffic of which nothing passes.
+    Traffic that passes no messages.
 
-    @ivar commands: what peers asked for.
+    @ivar commands: the commands of peers.
     """
 
     def __init__(self) -> None:
@@ -106,28 +106,28 @@ class SilentTraffic:
     leaving = arriving
 
     def commanded(self, document: ServerDocument) -> bool:
-        """A peer asks for something."""
+        """Record a command of a peer."""
         self.commands.append(document)
         return self.understands
 
     def placed(self, seconds: float) -> None:
-        """A peer is so far."""
+        """Record the distance of a peer."""
         self.distances.append(seconds)
 
     def figures(self) -> dict[str, Any]:
-        """Nothing is decided."""
+        """The figures of an account without a decision about its mode."""
         return {"A": {"mode": "optimistic", "interest": 2, "queues": 1}}
 
     def interests(self, account: str) -> list[tuple[bytes, bytes]]:
-        """Little is wanted."""
+        """The interest of an account, which is one subject."""
         return [(b"foo", b"")]
 
     def accountsChanged(self) -> None:
-        """There may be other accounts."""
+        """Count the changes of accounts."""
         self.changes += 1
 
     def end(self) -> None:
-        """A connection ends."""
+        """Count the connections that end."""
         self.ended += 1
 
 
@@ -135,8 +135,8 @@ class Members:
     """
     Other members of the same cluster.
 
-    @ivar names: how they are called.
-    @ivar told: the INFOs that they were told.
+    @ivar names: their names.
+    @ivar told: the INFOs that they have received.
     """
 
     def __init__(self) -> None:
@@ -154,8 +154,8 @@ class Joined(LinkNode):
     """
     A broker with a gateway.
 
-    @ivar dialled: which clusters it wanted to dial, and after how many seconds.
-    @ivar network: others that can be dialled, by their ports.
+    @ivar dialled: the clusters that it wanted to dial, each with the delay in seconds.
+    @ivar network: brokers that can be dialled, by their ports.
     """
 
     def __init__(
@@ -201,11 +201,11 @@ class Joined(LinkNode):
         self.gateways.unreachable(remote)
 
     def accepted(self) -> GatewayWire:
-        """A connection from somebody who dialled us."""
+        """A connection from a peer that has sent nothing yet."""
         return GatewayWire(self, LinkProtocol(partial(InboundGateway, self.gateways), None))
 
     def dialling(self, name: str = "B", port: int = 7777) -> GatewayWire:
-        """A connection that we dialled."""
+        """A connection that we dialled, before the peer's INFO."""
         target = RemoteURL("127.0.0.1", port)
         known = self.gateways.remotes.setdefault(name, Remote(name, remote(name, port)))
         return GatewayWire(
@@ -213,13 +213,13 @@ class Joined(LinkNode):
         )
 
     def arrived(self, **changes: Any) -> GatewayWire:
-        """A peer that has dialled us and was let in."""
+        """A peer that has dialled us and was accepted."""
         wire = self.accepted()
         wire.send(connect(gateway=changes.get("gateway", "B")) + info(**changes))
         return wire
 
     def reached(self, name: str = "B", **changes: Any) -> GatewayWire:
-        """A peer that we dialled and that is the right one."""
+        """A peer that we dialled and that has the right name."""
         wire = self.dialling(name)
         wire.send(info(**{"gateway": name, **changes}))
         return wire
@@ -232,6 +232,6 @@ class GatewayWire(LinkWire):
 
 
 def internet(*nodes: Joined) -> None:
-    """Let brokers reach each other by their ports."""
+    """Let brokers connect to each other by their ports."""
     for node in nodes:
         node.network = {other.port: other for other in nodes if other is not node}

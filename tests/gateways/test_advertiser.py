@@ -33,9 +33,7 @@ COMPLETE = commandLine("HERE", GatewayCommand.ALL_SUBS_COMPLETE, b"A")
 
 
 class Told:
-    """
-    Another cluster that records what it receives.
-    """
+    """Another cluster that records the lines that it receives."""
 
     def __init__(self, switchAfter: int = 1000, isBegun: bool = True, **arguments: Any) -> None:
         self.lines: list[bytes] = []
@@ -48,7 +46,7 @@ class Told:
         self._policy = SwitchingPolicy(switchAfter)
 
     def begin(self) -> None:
-        """Tell what there is."""
+        """Begin with the existing interest."""
         gate: Any = self.account.busFor(Kind.GATEWAY)
         self.advertiser.begin(gate)
 
@@ -57,12 +55,12 @@ class Told:
         return self.account.subscribe(Kind.CLIENT, pattern, Recorder(), b"", queue, 1)
 
     def finish(self) -> None:
-        """Let turns go on until nothing is left."""
+        """Run all turns."""
         while self.soon:
             self.soon.pop(0)()
 
     def send(self, subject: bytes) -> None:
-        """Send something that nobody wants."""
+        """Send a message that no one wants."""
         self.advertiser.sendNoInterest(subject, lambda n: self._policy.switches("T", "A", n), 7.0)
 
     def take(self) -> list[bytes]:
@@ -72,7 +70,7 @@ class Told:
 
 
 def test_groups() -> None:
-    """Queue groups are always announced, in every mode, with a weight of one."""
+    """Interest of queue groups is always announced, in every mode, with a weight of one."""
     told = Told()
     told.advertiser.interestGained(b"a", b"q", 3)
     told.advertiser.interestWeightChanged(b"a", b"q", 4)
@@ -80,8 +78,8 @@ def test_groups() -> None:
     assert told.take() == [b"RS+ A a q 1\r\n", b"RS- A a q\r\n"]
 
 
-def test_plainIsNotTold() -> None:
-    """As long as nothing was refused, plain interest is taken for granted."""
+def test_plainInterestIsAssumed() -> None:
+    """Plain interest is not announced before anything was refused, because it is assumed."""
     told = Told()
     told.advertiser.interestGained(b"a", b"", 1)
     told.advertiser.interestLost(b"a", b"")
@@ -89,7 +87,7 @@ def test_plainIsNotTold() -> None:
 
 
 def test_account() -> None:
-    """An account with no interest at all is refused once, and taken back with the first."""
+    """An account without any interest is refused once, and wanted again with its first interest."""
     told = Told()
     for subject in (b"a", b"b", b"a"):
         told.send(subject)
@@ -100,7 +98,7 @@ def test_account() -> None:
 
 
 def test_accountAndGroup() -> None:
-    """A queue group takes the refusal back too."""
+    """A refused account is wanted again when a queue group subscribes."""
     told = Told()
     told.send(b"a")
     told.advertiser.interestGained(b"a", b"q", 1)
@@ -118,9 +116,7 @@ def test_refusedBefore() -> None:
 
 
 def test_subjects() -> None:
-    """
-    A subject is refused once, and the refusal is withdrawn for interest in it or in a pattern.
-    """
+    """A subject is refused once, and wanted again with interest in it or in a matching pattern."""
     told = Told()
     told.advertiser.interestGained(b"other", b"", 1)
     for subject in (b"a.1", b"a.1", b"a.2", b"b"):
@@ -136,8 +132,8 @@ def test_subjects() -> None:
 
 def test_afterPulls() -> None:
     """
-    While messages of streams are asked for, a reply subject without interest is refused. Otherwise
-    the inbox of a client that is gone would get a message.
+    After an account has pulled messages of streams, reply subjects that lose their interest are
+    refused. Otherwise the inbox of a client that is gone would get a message.
     """
     told = Told()
     told.subscribe(b"other")
@@ -157,7 +153,9 @@ def test_afterPulls() -> None:
 
 
 def test_switch() -> None:
-    """After too many refusals everything is sent, in nats-server's lines; then every change."""
+    """
+    After too many refusals all interest is sent, in nats-server's lines, and later each change.
+    """
     told = Told(switchAfter=2)
     told.advertiser.interestGained(b"want", b"", 1)
     told.advertiser.interestGained(b"group", b"q", 1)
@@ -180,7 +178,7 @@ def test_switch() -> None:
 
 
 def test_tellAll() -> None:
-    """Everything may be sent at once, but only once; this takes back a refused account."""
+    """All interest may be sent at once, but only once, and a refused account is wanted again."""
     told = Told()
     told.send(b"a")
     told.advertiser.sendAll(1.0)
@@ -191,7 +189,7 @@ def test_tellAll() -> None:
 
 
 def test_mostRefused() -> None:
-    """A forgotten refusal is sent once more."""
+    """A subject whose refusal was forgotten is refused once more."""
     told = Told(mostRefused=2)
     told.advertiser.interestGained(b"other", b"", 1)
     for subject in (b"a", b"b", b"c", b"c", b"a"):
@@ -212,7 +210,7 @@ STEPS = st.lists(
 
 
 def understood(table: InterestTable, policy: SwitchingPolicy, line: bytes) -> InterestTable:
-    """The table after a line."""
+    """The interest table after a line."""
     name, _, rest = line[:-2].partition(b" ")
     if name in (b"A+", b"A-"):
         return policy.accountWanted(table, name == b"A+")
@@ -229,8 +227,8 @@ def understood(table: InterestTable, policy: SwitchingPolicy, line: bytes) -> In
 @given(STEPS, st.integers(0, 4))
 def test_isUnderstood(steps: list[tuple[str, Any]], switchAfter: int) -> None:
     """
-    A cluster that follows the lines never withholds a wanted message, in any mode and at any moment
-    of a switch, and sends an unwanted subject at most once before it is refused.
+    A cluster that follows the lines sends every wanted message, in any mode and at any moment of a
+    switch, and each unwanted subject at most once before it is refused.
     """
     told, policy = Told(switchAfter), SwitchingPolicy()
     table = policy.connected("HERE", "A", False)
@@ -267,13 +265,15 @@ class TestShares:
     COUNT = 5000
 
     def crowded(self) -> tuple[Told, list[Any]]:
-        """Many subscriptions, and a connection to another cluster that begins."""
+        """Many subscriptions, and a new connection to another cluster."""
         told = Told(isBegun=False)
         subscriptions = [told.subscribe(b"a.%d" % number) for number in range(self.COUNT)]
         return told, subscriptions
 
     def known(self, lines: list[bytes]) -> set[bytes]:
-        """The interest that the other cluster assumes; an interest never ends before it began."""
+        """
+        The interest that the other cluster knows. No interest may end before it was announced.
+        """
         known = set()
         for line in lines:
             sign, _, pattern, *_ = line.split()
@@ -285,7 +285,7 @@ class TestShares:
 
     @pytest.mark.parametrize("switchesAt", [0, 1, 2, None])
     def test_completeAfterAll(self, switchesAt: int | None) -> None:
-        """ALL_SUBS_COMPLETE follows the last line, also if the switch comes during the listing."""
+        """ALL_SUBS_COMPLETE follows the last line, also if the mode switches during the list."""
         told, subscriptions = self.crowded()
         told.begin()
         rounds = 0
@@ -309,7 +309,7 @@ class TestShares:
         assert told.advertiser.figures()["mode"] == "interest-only"
 
     def test_accountIsKeptWhileListed(self) -> None:
-        """An account is not given up as unwanted before all its interest is known."""
+        """An account is not refused before all of its interest was listed."""
         told, _ = self.crowded()
         told.begin()
         told.send(b"unwanted")
@@ -317,7 +317,7 @@ class TestShares:
         assert told.take() == [b"RS- A unwanted\r\n"]
 
     def test_end(self) -> None:
-        """A connection that ends is sent no more of the list."""
+        """A connection that ends gets no more of the list."""
         told, _ = self.crowded()
         told.begin()
         told.finish()

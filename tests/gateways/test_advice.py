@@ -1,5 +1,5 @@
 """
-Advice to gateway interest policies.
+Advice that changes the gateway interest policy of an account.
 """
 
 from __future__ import annotations
@@ -21,23 +21,27 @@ TestAdvisedOptimistic = gatewayPolicyTests(lambda: AdvisedPolicy(OptimisticPolic
 
 
 class Times:
-    """
-    A policy with advice, and its time.
-    """
+    """A policy with advice, and a clock."""
 
     def __init__(self, policy: SwitchingPolicy | InterestOnlyPolicy) -> None:
         self.now = 100.0
         self.policy = AdvisedPolicy(policy, lambda: self.now)
 
     def decisions(self, gateway: str = "b", account: str = "A") -> tuple[bool, list[bool]]:
-        """Whether a cluster that promises nothing receives all interest, and when it does later."""
+        """
+        Whether a cluster that does not announce all interest gets all interest at once, and after
+        which numbers of refusals.
+        """
         policy = self.policy
         later = [policy.switches(gateway, account, count) for count in (0, 5, 1000)]
         return policy.introduces(gateway, account, False), later
 
 
 def test_interestOnly() -> None:
-    """Everything is sent at once, to that cluster of that account, until the time is over."""
+    """
+    With the advice interest-only, all interest of the account is sent to that cluster at once,
+    until the advice expires.
+    """
     times = Times(SwitchingPolicy())
     usual = (False, [False, False, True])
     assert times.decisions() == usual
@@ -50,7 +54,7 @@ def test_interestOnly() -> None:
 
 
 def test_optimistic() -> None:
-    """Only refusals are sent, for ever or until there were too many."""
+    """With the advice optimistic, only refusals are sent, for ever or up to a number."""
     times = Times(SwitchingPolicy())
     times.policy.advise(PolicyAdvice("A", "b", "optimistic", 110.0))
     assert times.decisions() == (False, [False, False, False])
@@ -61,7 +65,7 @@ def test_optimistic() -> None:
 
 
 def test_promises() -> None:
-    """A policy that promised to announce everything does so, with any advice."""
+    """A policy that has promised to announce all interest does so, whatever the advice."""
     times = Times(InterestOnlyPolicy())
     times.policy.advise(PolicyAdvice("A", "b", "optimistic", 110.0))
     assert times.policy.tellsAll
@@ -84,9 +88,7 @@ def test_withdrawn() -> None:
 
 
 def test_bounded() -> None:
-    """
-    Advice has a limit. Expired advice makes room, and advice that replaces other advice needs none.
-    """
+    """The number of advices is limited. Expired advice makes room, and a replacement needs none."""
     times = Times(SwitchingPolicy())
     for number in range(MOST):
         times.policy.advise(PolicyAdvice(f"A{number}", "b", "optimistic", 110.0))
@@ -111,7 +113,8 @@ SYSTEM = (
 
 class Desk:
     """
-    A broker with one subscription, another cluster that sends to it, and somebody who advises.
+    A broker with one subscription, another cluster that sends messages, and a client that gives
+    advice.
     """
 
     def __init__(self) -> None:
@@ -124,29 +127,29 @@ class Desk:
         self.heard()
 
     def heard(self) -> bytes:
-        """The advice to the other cluster since the last call."""
+        """The lines sent to the other cluster since the last call."""
         self.host.settle()
         return self.peer.take()
 
     def sends(self, subject: bytes) -> bytes:
-        """The other cluster sends a message; the lines that it gets back."""
+        """Send a message as the other cluster, and return the lines that answer it."""
         self.peer.send(b"RMSG A %b 2\r\nhi\r\n" % subject)
         return self.heard()
 
     def ask(self, verb: bytes, **fields: Any) -> dict[str, Any]:
-        """Somebody asks the broker."""
+        """Send a request to the broker."""
         payload = json.dumps(fields).encode() if fields else b""
         text = b"PUB $NB.API.GATEWAY.%b.A _INBOX.1 %d\r\n%b\r\n" % (verb, len(payload), payload)
         document: dict[str, Any] = json.loads(self.client.ask(text).split(b"\r\n")[1])
         return document
 
     def advise(self, mode: str, seconds: float, **more: Any) -> dict[str, Any]:
-        """Advise about the other cluster and the account."""
+        """Give advice for the account and the other cluster."""
         until = f"1970-01-01T00:00:{int(self.host.reactor.seconds() + seconds):02d}Z"
         return self.ask(b"ADVISE", account="A", gateway="B", mode=mode, until=until, **more)
 
     def page(self) -> dict[str, Any]:
-        """The page about the account at the other cluster."""
+        """The monitoring row of the account and the other cluster."""
         answer: Any = self.host.broker.monitoring.answer("/gatewayz", {"acc_name": "A"})
         steps = answer.body
         text = steps if isinstance(steps, bytes) else b"".join(steps)
@@ -156,7 +159,8 @@ class Desk:
 
 def test_interestOnlyByRequest() -> None:
     """
-    A live connection gets all interest at once and shows that mode. Wanted messages still come.
+    With the advice interest-only, an existing connection gets all interest at once and shows that
+    mode, and wanted messages still arrive.
     """
     desk = Desk()
     assert desk.sends(b"vain.1") == b"RS- A vain.1\r\n"
@@ -174,7 +178,7 @@ def test_interestOnlyByRequest() -> None:
 
 
 def test_otherAccounts() -> None:
-    """Only interest in that account is sent."""
+    """With the advice interest-only, only interest in the advised account is sent."""
     desk = Desk()
     desk.advise("interest-only", 30)
     told = desk.heard()
@@ -198,7 +202,9 @@ def test_newConnections() -> None:
 
 
 def test_optimisticByRequest() -> None:
-    """An account may be kept from being told of as a whole."""
+    """
+    With the advice optimistic, refusals are sent up to the given number, and then all interest.
+    """
     desk = Desk()
     desk.advise("optimistic", 30, max_no_interest=2)
     told = [desk.sends(b"vain.%d" % number) for number in range(3)]
@@ -217,7 +223,7 @@ def test_withdrawnByRequest() -> None:
 
 
 def test_stopped() -> None:
-    """A broker that stopped answers no more."""
+    """A broker that has stopped answers no requests for advice."""
     desk = Desk()
     bus = desk.host.broker.bus("S")
     assert bus.hasInterest(b"$NB.API.GATEWAY.ADVICE.A")

@@ -1,4 +1,6 @@
-"""Requests for advice about messages that other clusters send in vain."""
+"""
+Requests for advice about gateway interest policies.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,7 @@ RIGHT = {"account": "A", "gateway": "there", "mode": "interest-only", "until": M
 
 
 class Book:
-    """
-    Takes advice, and nothing comes of it.
-    """
+    """A store of advice, which has no effect."""
 
     name = "here"
 
@@ -32,28 +32,28 @@ class Book:
         self.isFull = False
 
     def accounts(self) -> Iterable[str]:
-        """Two."""
+        """The existing accounts."""
         return ["A", "B"]
 
     def clusters(self) -> Iterable[str]:
-        """One."""
+        """The known clusters."""
         return ["there"]
 
     def advise(
         self, account: str, gateway: str, mode: str, until: float, most: int | None
     ) -> PolicyAdvice:
-        """Keep it."""
+        """Add advice."""
         if self.isFull:
             raise ValueError("enough")
         self.kept[account, gateway] = advice = PolicyAdvice(account, gateway, mode, until, most)
         return advice
 
     def withdraw(self, account: str, gateway: str) -> bool:
-        """Keep it no more."""
+        """Remove advice."""
         return self.kept.pop((account, gateway), None) is not None
 
     def advice(self) -> Iterable[PolicyAdvice]:
-        """All that is kept."""
+        """All advice."""
         return self.kept.values()
 
 
@@ -67,9 +67,7 @@ def responder(broker: MemoryBroker, book: Book) -> AdviceResponder:
 
 
 class Office:
-    """
-    Somebody who asks.
-    """
+    """A client that sends requests."""
 
     def __init__(self, broker: MemoryBroker) -> None:
         self.book = Book()
@@ -78,7 +76,7 @@ class Office:
         self.client.send(b"SUB _INBOX.1 1\r\n")
 
     def ask(self, verb: str, payload: Any = None, gateway: str = "here") -> dict[str, Any]:
-        """The answer."""
+        """The answer to a request."""
         text = payload if isinstance(payload, bytes) else json.dumps(payload or {}).encode()
         subject = f"$NB.API.GATEWAY.{verb}.{gateway}".encode()
         self.client.send(b"PUB %b _INBOX.1 %d\r\n%b\r\n" % (subject, len(text), text))
@@ -88,7 +86,7 @@ class Office:
 
 
 def test_advice() -> None:
-    """Advice is taken, listed and forgotten."""
+    """Advice can be given, listed and withdrawn."""
     with MemoryBroker() as broker, logLines() as lines:
         office = Office(broker)
         assert office.ask("ADVISE", RIGHT) == {"advice": RIGHT, "server": "ID"}
@@ -124,7 +122,7 @@ def test_advice() -> None:
     ],
 )
 def test_fieldsChecked(changes: dict[str, Any], number: int, why: str) -> None:
-    """The error for an invalid field names it, and no advice is kept."""
+    """An invalid field is refused with an error that names it, and no advice is stored."""
     with MemoryBroker() as broker:
         office = Office(broker)
         error = office.ask("ADVISE", {**RIGHT, **changes})["error"]
@@ -134,7 +132,10 @@ def test_fieldsChecked(changes: dict[str, Any], number: int, why: str) -> None:
 
 
 def test_otherRefusals() -> None:
-    """A body that is no object, no request, or too long is refused."""
+    """
+    A body that is not an object, an unknown request, an unknown field, and advice beyond the limit
+    are refused.
+    """
     with MemoryBroker() as broker:
         office = Office(broker)
         assert office.ask("ADVISE", b"[]")["error"]["err_code"] == 20001
@@ -146,8 +147,8 @@ def test_otherRefusals() -> None:
 
 def test_permissions() -> None:
     """
-    A request without permission to publish is not received. An answer goes only to subjects that
-    its reader may read.
+    A request without permission to publish is not received. An answer is sent only to a subject
+    that the requester may subscribe to.
     """
     text = """authorization { users: [
         {user: u, password: p, permissions: {publish: "$NB.API.GATEWAY.ADVICE.>"}}

@@ -1,5 +1,5 @@
 """
-The members of our own cluster, as gateways know them.
+The members of our own cluster, as gateways use them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tests.routes.clusters import Node, everything, info
 
 
 class Heard:
-    """Records the lines that a cluster sends to gateways."""
+    """Records the lines that the cluster gives to gateways."""
 
     def __init__(self) -> None:
         self.events: list[Any] = []
@@ -30,7 +30,7 @@ class Heard:
 
 
 def hashOf(name: str) -> bytes:
-    """The hash that stands for a server."""
+    """The hash that stands for a server id."""
     return b"#" + name.encode()
 
 
@@ -42,7 +42,9 @@ def test_noCluster() -> None:
 
 
 def test_members() -> None:
-    """Each member gets a line once, over one of its connections. Its name is known."""
+    """
+    A line is sent to each member once, over one of its connections. The names of members are known.
+    """
     node = Node()
     members = ClusterMembers(node.cluster, hashOf)
     assert not members.hasName("peer")
@@ -53,7 +55,9 @@ def test_members() -> None:
 
 
 def test_news() -> None:
-    """The cluster notices members that come and go, and their news of other clusters."""
+    """
+    Gateways are notified when members join and leave, and of the clusters that members announce.
+    """
     node = Node()
     node.cluster.gateways = heard = Heard()
     wire = node.joined(gateway_url="h:1")
@@ -64,7 +68,7 @@ def test_news() -> None:
 
 
 def test_newMember() -> None:
-    """A new member learns the known gateways. Our INFO has the address of our gateway."""
+    """A new member gets the known gateways, and our INFO has the address of our gateway."""
     node = Node()
     node.cluster.gateways = Heard()
     wire = node.accepted()
@@ -84,7 +88,7 @@ def test_notConfigured() -> None:
 
 
 def test_linkTo() -> None:
-    """A member is found by the hash of its id. The link is the account's connection to it."""
+    """A member is found by the hash of its id, with its connection for the account."""
     node = Node()
     members = ClusterMembers(node.cluster, hashOf)
     wire = node.joined()
@@ -96,9 +100,7 @@ def test_linkTo() -> None:
 
 
 class Taking:
-    """
-    Takes what leads back.
-    """
+    """Records the messages with reply prefixes."""
 
     def __init__(self) -> None:
         self.taken: list[tuple[str, bytes, bytes, bytes, bool]] = []
@@ -109,7 +111,7 @@ class Taking:
 
 
 def test_mappedReply() -> None:
-    """An answer that a member passes on is delivered, and clients do not see its reply prefix."""
+    """A message with a reply prefix goes to the reply router, and clients do not see the prefix."""
     node = Node()
     taking: Any = Taking()
     node.cluster.replyRouter = taking

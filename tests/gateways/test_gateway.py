@@ -23,10 +23,10 @@ from tests.server.support import logLines
 
 
 class TestAccepting:
-    """Somebody dials us."""
+    """Connections that other clusters have dialled."""
 
     def test_infoFirst(self) -> None:
-        """Our INFO comes first, with nats-server's members."""
+        """INFO is sent first, with nats-server's fields."""
         wire = Joined().accepted()
         said = wire.take()
         assert said.startswith(b"INFO {") and said.endswith(b"}\r\n")
@@ -49,12 +49,12 @@ class TestAccepting:
         }
 
     def test_tellsAll(self) -> None:
-        """A policy that tells everything at once is announced."""
+        """INFO announces a policy that sends all interest at once."""
         (said,) = Joined(tellsAll=True).accepted().documents()
         assert said["gateway_iom"] is True
 
     def test_letIn(self) -> None:
-        """A peer with a correct handshake is a gateway, and is dialled back."""
+        """A peer with a correct handshake is accepted as a gateway, and dialled in return."""
         node = Joined()
         wire = node.arrived()
         assert not wire.closed and list(node.gateways.inbound.values()) == [wire.link]
@@ -75,7 +75,7 @@ class TestAccepting:
         assert wire.closed == "Authentication Failure" and not node.gateways.inbound
 
     def test_rightPassword(self) -> None:
-        """The right one is fine."""
+        """A peer with the right user and password is accepted."""
         node = Joined(user="u", password="p")
         wire = node.accepted()
         wire.send(connect(user="u", **{"pass": "p"}) + info())
@@ -83,7 +83,7 @@ class TestAccepting:
 
     @pytest.mark.parametrize("password, isRight", [("bar", True), ("baz", False)])
     def test_hash(self, password: str, isRight: bool) -> None:
-        """A password may be stored as its hash, which is compared in a thread."""
+        """A password may be configured as its hash, which is compared in a thread."""
         node = Joined(user="u", password=blowfish("bar"))
         threads = Threads()
         node.context.checks = PasswordChecks(threads)
@@ -116,9 +116,7 @@ class TestAccepting:
         assert wire.closed == "Authentication Failure"
 
     def test_wrongName(self) -> None:
-        """
-        A dialler that reached another cluster than it meant reports that, and the log repeats it.
-        """
+        """A peer that expected another cluster here is disconnected, and its error is logged."""
         wire = Joined().accepted()
         said = 'Connection from "B" rejected, wanted to connect to "X", this is "A"'
         with logLines() as lines:
@@ -127,7 +125,7 @@ class TestAccepting:
         assert any(f"Gateway Error {inQuotes(said)}" in line for line in lines)
 
     def test_silentPeer(self) -> None:
-        """A peer that is silent is closed, and so is one that sends only half of its handshake."""
+        """A peer that sends nothing, or only a part of its handshake, is disconnected."""
         node = Joined(limits=linked(timeout=2.0))
         wire, half = node.accepted(), node.accepted()
         half.send(connect())
@@ -136,16 +134,14 @@ class TestAccepting:
         assert wire.closed == half.closed == "Authentication Timeout"
 
     def test_wrongPort(self) -> None:
-        """A client or a route on the wrong port gets an error that says so."""
+        """A client or a route that connects to the gateway port gets an error that says so."""
         wire = Joined().accepted()
         wire.send(b'CONNECT {"lang":"go","name":"x"}\r\n')
         assert wire.lines() == [b"-ERR 'attempted to connect to gateway port'"]
         assert wire.closed == "Incorrect Port"
 
     def test_unknown(self) -> None:
-        """
-        With a list of accepted clusters, others are refused. A cluster on the list is accepted.
-        """
+        """With C{reject_unknown_cluster}, only configured clusters are accepted."""
         node = Joined(reject_unknown_cluster=True)
         wire = node.accepted()
         with everything() as said:
@@ -157,20 +153,20 @@ class TestAccepting:
         assert not node.arrived().closed
 
     def test_ourName(self) -> None:
-        """No other cluster may have our name, because its messages would be taken for our own."""
+        """A cluster with our own name is refused, because its messages would be taken for ours."""
         wire = Joined().accepted()
         wire.send(connect(gateway="A"))
         assert wire.closed == "Wrong Gateway"
 
     def test_otherName(self) -> None:
-        """The name in INFO must be the name of the login."""
+        """A peer whose INFO has another cluster name than its CONNECT is disconnected."""
         wire = Joined().accepted()
         wire.send(connect() + info(gateway="C"))
         assert wire.closed == "Wrong Gateway"
 
     @pytest.mark.parametrize("name", ["A-7222", "neighbour"])
     def test_sameServerName(self, name: str) -> None:
-        """A server with the same name as one of our own cluster is refused."""
+        """A server with the name of a member of our own cluster is refused."""
         node = Joined()
         node.members.names.add("neighbour")
         with everything() as said:
@@ -180,7 +176,7 @@ class TestAccepting:
 
     @pytest.mark.parametrize("line", [b"CONNECT {\r\n", b"CONNECT\r\n", b'CONNECT {"name":1}\r\n'])
     def test_invalidConnect(self, line: bytes) -> None:
-        """An invalid CONNECT or INFO closes the connection without an error line."""
+        """An invalid CONNECT or INFO closes the connection without an error."""
         wire, other = Joined().accepted(), Joined().accepted()
         wire.take()
         wire.send(line)
@@ -190,14 +186,14 @@ class TestAccepting:
 
     @pytest.mark.parametrize("line", [b"RS+ A foo\r\n", b"RS- A foo\r\n", b"A+ A\r\n", b"A- A\r\n"])
     def test_wrongDirection(self, line: bytes) -> None:
-        """Interest comes only from the side that was dialled."""
+        """A peer that dialled us may not send interest."""
         wire = Joined().arrived()
         wire.take()
         wire.send(line)
         assert wire.take() == b"" and wire.closed == "Protocol Violation"
 
     def test_ends(self) -> None:
-        """The state of a connection ends with it, once."""
+        """The traffic of an accepted connection ends with it, once."""
         node = Joined()
         wire = node.arrived()
         wire.hangUp()
@@ -205,14 +201,16 @@ class TestAccepting:
 
 
 class TestDialling:
-    """We dial somebody."""
+    """Connections that we dialled."""
 
     def test_silentFirst(self) -> None:
-        """Nothing is sent before the peer has sent its name."""
+        """Nothing is sent before the peer's INFO."""
         assert Joined().dialling().take() == b""
 
     def test_introduction(self) -> None:
-        """The CONNECT and the INFO of a dialler follow, with nats-server's members, and a PING."""
+        """
+        The peer's INFO is answered with CONNECT and INFO, with nats-server's fields, and a PING.
+        """
         node = Joined(user="u", password="p")
         wire = node.reached()
         connecting, informing, ping, rest = wire.take().split(b"\r\n")
@@ -229,7 +227,7 @@ class TestDialling:
         assert node.gateways.outbound == {"B": wire.link} and wire.link.gateway == "B"
 
     def test_ownUser(self) -> None:
-        """The user of a URL comes before that of our settings."""
+        """A user in the URL replaces that of the settings."""
         node = Joined(user="u", password="p")
         wire = node.dialling()
         link = wire.link
@@ -239,7 +237,7 @@ class TestDialling:
         assert node.gateways.connectOptions(link.cluster, link.target)["pass"] == "y"
 
     def test_noGateway(self) -> None:
-        """A peer that is no gateway gets an error with that reason."""
+        """A dialled peer that is not a gateway gets an error with that reason."""
         node = Joined()
         wire = node.dialling()
         wire.send(info(gateway=""))
@@ -247,7 +245,7 @@ class TestDialling:
         assert wire.closed == "Incorrect Port"
 
     def test_wrongGateway(self) -> None:
-        """A gateway with another name gets an error with the expected one."""
+        """A dialled peer of another cluster gets an error with the expected name."""
         node = Joined()
         with everything() as said:
             wire = node.dialling()
@@ -260,7 +258,7 @@ class TestDialling:
         assert any(wanted in line for line in said)
 
     def test_sameServerName(self) -> None:
-        """A dialled server with the name of one in our own cluster is closed."""
+        """A dialled server with the name of a member of our own cluster is disconnected."""
         wire = Joined().dialling()
         wire.send(info(server_name="A-7222"))
         assert wire.closed == "Duplicate Server Name"
@@ -269,21 +267,21 @@ class TestDialling:
         "line", [b"RMSG A foo 2\r\nhi\r\n", b"HMSG A foo 12 14\r\nNATS/1.0\r\n\r\nhi\r\n"]
     )
     def test_wrongDirection(self, line: bytes) -> None:
-        """Messages are sent only by who dialled."""
+        """A peer that we dialled may not send messages."""
         wire = Joined().reached()
         wire.take()
         wire.send(line)
         assert wire.take() == b"" and wire.closed == "Protocol Violation"
 
     def test_silentPeerIsRedialled(self) -> None:
-        """A peer that sends no INFO is given up, and dialled again."""
+        """A peer that sends no INFO is disconnected, and dialled again."""
         node = Joined(limits=linked(timeout=2.0))
         wire = node.dialling()
         node.settle(2.3)
         assert wire.closed == "Authentication Timeout" and node.dialled == [("B", 1.0)]
 
     def test_errorOfPeerEndsConnection(self) -> None:
-        """An error of the peer's ends the connection."""
+        """An error of the peer ends the connection."""
         node = Joined()
         wire = node.reached()
         with everything() as said:
@@ -294,7 +292,7 @@ class TestDialling:
         )
 
     def test_stale(self) -> None:
-        """A peer that answers no PING is given up."""
+        """A peer that answers no PING is disconnected."""
         node = Joined(limits=linked(ping_interval=1.0, ping_max=2))
         wire = node.reached()
         node.settle(5.0)
@@ -302,7 +300,7 @@ class TestDialling:
         assert wire.take().count(b"PING\r\n") == 3
 
     def test_ends(self) -> None:
-        """The connection belongs to no account from the moment when it ends."""
+        """The traffic of a dialled connection ends with it."""
         node = Joined()
         node.reached().hangUp()
         assert not node.gateways.outbound and node.traffic.ended == 1
@@ -312,7 +310,7 @@ class TestDialling:
     "document", [{"gateway_cmd": "x"}, {"gateway_urls": [None]}, {"gateway": 1}, {"gateway_iom": 1}]
 )
 def test_wrongTypes(document: dict[str, Any]) -> None:
-    """An INFO with something of a wrong type ends the connection, on either side."""
+    """An INFO with a value of a wrong type ends the connection, dialled or accepted."""
     for wire in (Joined().dialling(), Joined().accepted()):
         wire.send(connect() if wire.link.gateway == "" else b"PING\r\n")
         wire.send(info(**document))

@@ -1,8 +1,8 @@
 """
-Gateways under input that nobody would send, in every state of a connection, dialled and accepted.
+Gateways under arbitrary input, in every state of a connection, dialled and accepted.
 
-Nothing escapes and no failure is logged; nothing is kept of a connection that is gone; and whatever
-was said before, others are not harmed.
+No exception escapes and no failure is logged, nothing is left of a closed connection, and no other
+connection is affected.
 """
 
 from __future__ import annotations
@@ -69,9 +69,7 @@ TOKENS = [
 
 
 class FuzzedBuses(FakeBuses):
-    """
-    The buses to accounts for gateways.
-    """
+    """The buses of accounts for gateways."""
 
     def __init__(self, batch: Any, clock: Any) -> None:
         self._clock = clock
@@ -89,7 +87,7 @@ class FuzzedBuses(FakeBuses):
 
 
 def made() -> tuple[Joined, FuzzedBuses]:
-    """A broker with accounts. One of them has a subscription."""
+    """A broker with accounts, one of which has a subscription."""
     batch = hot.FlushBatch(lambda call: None)
     clock = Clock()
     buses = FuzzedBuses(batch, clock)
@@ -115,7 +113,7 @@ def opened(node: Joined, state: int) -> GatewayWire:
 
 
 def mutated(random: Random) -> bytes:
-    """A line that a gateway could send, and some lines that none would send."""
+    """A line that a gateway could send, possibly mutated."""
     data = bytearray(b"".join(random.choices(SEEDS, k=random.randint(1, 6))))
     for _ in range(random.choice([0, 0, 1, 3])):
         place = random.randrange(len(data) + 1)
@@ -131,7 +129,7 @@ def mutated(random: Random) -> bytes:
 
 @pytest.mark.parametrize("state", range(4), ids=["accepted", "let-in", "dialling", "reached"])
 def test_survives(state: int) -> None:
-    """Any input is handled, and is forgotten with the connection."""
+    """Any input is handled without a failure, and leaves nothing behind."""
     random = Random(state)
     node, buses = made()
     before = {name: len(account) for name, account in buses.accounts.items()}

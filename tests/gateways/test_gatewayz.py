@@ -1,4 +1,6 @@
-"""Tests for L{natsbroker.gateways.gatewayz}; key sets are held against nats-server's elsewhere."""
+"""
+Tests for L{natsbroker.gateways.gatewayz}. Other tests compare the keys with nats-server's.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,7 @@ LINK: Any = SimpleNamespace(
 
 @dataclass
 class Link:
-    """
-    A connection that a test makes up.
-    """
+    """A connection made by the test."""
 
     isConfigured: bool = False
     switchAfter: int = 1000
@@ -53,9 +53,7 @@ class Link:
 
 @dataclass
 class Links:
-    """
-    The gateways that a test makes up.
-    """
+    """The gateways made by the test."""
 
     out: list[tuple[str, Link]]
     into: list[tuple[str, Link]]
@@ -71,9 +69,7 @@ class Links:
 
 
 def staged() -> Stage:
-    """
-    A broker that reaches B and C, and that two members of B have dialled.
-    """
+    """A broker that has dialled B and C, and that two members of B have dialled."""
     figures = {
         "A": {
             "mode": "optimistic",
@@ -101,14 +97,14 @@ def staged() -> Stage:
 
 
 def test_noGateways() -> None:
-    """Without gateways the page exists and is empty."""
+    """The page of a broker without gateways is empty."""
     page = Stage().page("/gatewayz")
     assert (page["outbound_gateways"], page["inbound_gateways"]) == ({}, {})
     assert list(page) == ["server_id", "now", "outbound_gateways", "inbound_gateways"]
 
 
 def test_connections() -> None:
-    """All connections are listed under the name of the cluster. The incoming ones are in a list."""
+    """Connections are shown by the name of their cluster, incoming ones in a list."""
     page = staged().page("/gatewayz")
     assert (page["name"], page["host"], page["port"]) == ("GA", "h", 1)
     assert [(name, row["configured"]) for name, row in page["outbound_gateways"].items()] == [
@@ -121,7 +117,7 @@ def test_connections() -> None:
 
 
 def test_connection() -> None:
-    """All that is known of a connection, in nats-server's order and units."""
+    """A connection is shown in nats-server's order and units."""
     stage = Stage()
     stage.model.links["gateway"].gateways = Links([("B", Link()), ("C", Link(peerId=""))], [])
     rows = stage.page("/gatewayz")["outbound_gateways"]
@@ -149,7 +145,7 @@ def test_connection() -> None:
 
 
 def test_accounts() -> None:
-    """The decisions for each account, in nats-server's words, and our own members."""
+    """The mode of each account is shown in nats-server's words, with additional members of ours."""
     row = staged().page("/gatewayz", accs="1")["outbound_gateways"]["B"]
     assert row["accounts"] == [
         {
@@ -173,14 +169,14 @@ def test_accounts() -> None:
 
 
 def test_oneAccount() -> None:
-    """An account that is named is shown alone, without asking for accounts."""
+    """A named account is shown alone, also if accounts were not requested."""
     page = staged().page("/gatewayz", acc_name="B")
     assert [account["name"] for account in page["outbound_gateways"]["B"]["accounts"]] == ["B"]
     assert "accounts" not in page["outbound_gateways"]["C"]
 
 
 def test_subscriptions() -> None:
-    """The known interest is listed on request."""
+    """The known interest is shown on request."""
     row = staged().page("/gatewayz", acc_name="A", subs="1")["outbound_gateways"]["B"]
     assert row["accounts"][0]["subscriptions_list"] == ["foo.*", "bar"]
     row = staged().page("/gatewayz", acc_name="A", subs="detail")["outbound_gateways"]["B"]
@@ -192,7 +188,7 @@ def test_subscriptions() -> None:
 
 
 def test_oneGateway() -> None:
-    """A named cluster is shown alone; an unknown one is null, as with nats-server."""
+    """A named cluster is shown alone, and an unknown one is null, as with nats-server."""
     page = staged().page("/gatewayz", gw_name="C")
     assert list(page["outbound_gateways"]) == ["C"] and page["inbound_gateways"] == {}
     page = staged().page("/gatewayz", gw_name="X")
@@ -201,14 +197,14 @@ def test_oneGateway() -> None:
 
 @pytest.mark.parametrize("name", ["accs", "subs"])
 def test_invalidFlagIsRefused(name: str) -> None:
-    """An invalid truth value is refused in nats-server's words."""
+    """An invalid boolean is refused with nats-server's error."""
     text = Stage().refusal("/gatewayz", **{name: "x"})
     wanted = f"Error decoding boolean for '{name}': strconv.ParseBool: parsing \"x\": "
     assert text == wanted + "invalid syntax"
 
 
 def test_link() -> None:
-    """A connection that this broker dialled shows the interest of the other cluster."""
+    """A dialled connection shows the interest of the other cluster."""
     node = Joined("A", 1, [remote("B", 7777)])
     page = LinkPage(node.reached("B").link, 7)
     assert page.isConfigured and page.switchAfter == 7
@@ -217,7 +213,7 @@ def test_link() -> None:
 
 
 def test_otherLink() -> None:
-    """An incoming link has no such list, and neither has a link before the handshake."""
+    """An accepted connection, or one before its handshake, shows no interest."""
     node = Joined()
     page = LinkPage(node.arrived().link, 7)
     assert not page.isConfigured and page.countInterest() == 0
@@ -227,7 +223,7 @@ def test_otherLink() -> None:
 
 
 def test_pages() -> None:
-    """All connections are there, under the names of the clusters."""
+    """All connections are listed by the names of their clusters."""
     node = Joined("A", 1)
     node.reached("B"), node.arrived(gateway="C", server_name="c")
     pages = GatewayPages(node.gateways, 7)
@@ -237,7 +233,7 @@ def test_pages() -> None:
 
 
 def test_varz() -> None:
-    """The settings, with the places of other clusters as they are known by now."""
+    """C{/varz} has the gateway settings, with the known addresses of other clusters."""
     node = Joined(
         "A",
         5,
@@ -271,7 +267,7 @@ def test_varz() -> None:
 
 
 def test_onThePages() -> None:
-    """The pages show the policy, and the modes of connections."""
+    """The monitoring pages show the policy and the modes of connections."""
     node = Joined()
     stage = Stage()
     service = SimpleNamespace(

@@ -1,5 +1,5 @@
 """
-The clusters and addresses that peers learn from gossip.
+Gossip about clusters and their addresses.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tests.routes.clusters import everything
 
 
 def test_toInbound() -> None:
-    """A cluster that dials us learns of all others that we know."""
+    """A cluster that dials us gets all other clusters that we know."""
     node = Joined("A", 1, [remote("C", 3, 4)])
     told = node.arrived().documents()[1:]
     assert told == [
@@ -34,7 +34,7 @@ def test_toInbound() -> None:
 
 
 def test_toMembers() -> None:
-    """The members of our cluster learn of every cluster that we reach."""
+    """Members of our cluster get every cluster that we have reached."""
     node = Joined("A", 1)
     wire = node.reached("B")
     (told,) = node.members.told
@@ -46,7 +46,7 @@ def test_toMembers() -> None:
 
 
 def test_fromMembers() -> None:
-    """A cluster that a member announces is dialled. A known cluster gets more addresses."""
+    """A cluster that a member announces is dialled, and a known cluster gets more addresses."""
     node = Joined("A", 1)
     for port in (5, 6):
         text = b'{"gateway":"C","gateway_cmd":1,"gateway_urls":["127.0.0.1:%d"]}' % port
@@ -56,7 +56,7 @@ def test_fromMembers() -> None:
 
 
 def test_strangeNews() -> None:
-    """A member that says something else of a cluster is logged."""
+    """An unknown gossip command of a member is logged."""
     node = Joined("A", 1)
     with everything() as said:
         node.gateways.gossip.heard(parseDocument(b'{"gateway":"C","gateway_cmd":9}'), "PEER")
@@ -64,7 +64,7 @@ def test_strangeNews() -> None:
 
 
 def test_newNeighbour() -> None:
-    """A new member learns of the clusters that we reach. Other clusters learn its address."""
+    """A new member gets the clusters that we have reached, and other clusters get its address."""
     node = Joined("A", 1, [remote("C", 3)])
     wire = node.arrived()
     node.reached("B", server_name="other")
@@ -81,7 +81,7 @@ def test_newNeighbour() -> None:
 
 
 def test_samePlace() -> None:
-    """Two members behind one address have one place until both are gone."""
+    """An address that two members share is known until both have left."""
     node = Joined("A", 1)
     for _ in range(2):
         node.gateways.gossip.memberJoined("balancer:1", lambda line: None)
@@ -94,14 +94,14 @@ def test_samePlace() -> None:
 
 
 def test_memberWithoutGateway() -> None:
-    """A member without a gateway is no place."""
+    """A member without a gateway adds no address."""
     node = Joined("A", 1)
     node.gateways.gossip.memberJoined("", lambda line: None)
     assert node.gateways.gossip.urls() == ["127.0.0.1:1"]
 
 
 def test_leaving() -> None:
-    """A member that leaves sends other clusters to the members that stay, if there are any."""
+    """A broker that leaves announces the addresses of other members to other clusters."""
     node = Joined("A", 1)
     node.gateways.gossip.memberJoined("127.0.0.1:9", lambda line: None)
     wire = node.arrived()

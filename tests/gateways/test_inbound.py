@@ -1,5 +1,5 @@
 """
-Messages over a connection that another cluster dialled, on both lanes.
+Messages over a connection that another cluster dialled, on the compiled lane and the readable path.
 """
 
 from __future__ import annotations
@@ -43,12 +43,11 @@ class Member(Ear):
 
 @onEach
 class TestTelling:
-    """The interest that the other cluster receives."""
+    """The interest that is sent to the other cluster."""
 
     def test_optimistic(self, names: Names) -> None:
         """
-        An optimistic sender receives one refusal for each subject, when it has sent an unwanted
-        message.
+        An optimistic sender gets one refusal for each unwanted subject, after a message on it.
         """
         with using(names):
             town = Town()
@@ -72,7 +71,7 @@ class TestTelling:
             assert wire.take() == b"A+ A\r\n"
 
     def test_switch(self, names: Names) -> None:
-        """After a thousand refusals it receives all interest."""
+        """A sender gets all interest after a thousand refusals."""
         with using(names):
             town = Town(SwitchingPolicy(3))
             town.bus().subscribe(b"want", Recorder())
@@ -88,8 +87,8 @@ class TestTelling:
     )
     def test_atOnce(self, names: Names, policy: Any, promised: bool) -> None:
         """
-        A sender receives all interest at once if it promises the same, or if our policy requires
-        it.
+        A sender gets all interest at once if it announces all interest, or if our policy requires
+        that.
         """
         with using(names):
             town = Town(policy)
@@ -101,7 +100,7 @@ class TestTelling:
 
     def test_wholeCluster(self, names: Names) -> None:
         """
-        A sender receives the interest of members and leafnodes, but not that of hubs or clusters.
+        A sender gets the interest of members and leafnodes, but not that of hubs or other clusters.
         """
         with using(names):
             town = Town(InterestOnlyPolicy())
@@ -118,9 +117,7 @@ class TestAccounts:
     """Accounts."""
 
     def test_unknown(self) -> None:
-        """
-        An unknown account is refused once, and the refusal is taken back when the account is used.
-        """
+        """An unknown account is refused once, and wanted again when it is created."""
         town = Town()
         wire = town.arriving()
         wire.send(b"RMSG B x 1\r\nx\r\nRMSG B y 1\r\nx\r\n")
@@ -146,7 +143,7 @@ class TestAccounts:
         assert (heard.got, wire.take()) == ([], b"A- A\r\n")
 
     def test_nothingAfterTheEnd(self) -> None:
-        """Nothing is sent after the end."""
+        """Nothing is sent after the end of the connection."""
         town = Town(InterestOnlyPolicy())
         wire = town.arriving()
         traffic = wire.traffic
@@ -157,7 +154,7 @@ class TestAccounts:
         assert list(traffic.interests("A")) == []
 
     def test_origin(self) -> None:
-        """The receiver of a request knows its origin."""
+        """A service receives the origin of a request from another cluster."""
         origin = GatewayOrigin("A", "there-1")
         assert IOrigin.providedBy(origin)
         assert origin.grant.account == "A"
@@ -170,10 +167,12 @@ class TestAccounts:
 
 @onEach
 class TestReplies:
-    """Mapped subjects."""
+    """Mapped reply subjects."""
 
     def test_asked(self, names: Names) -> None:
-        """A client sees the original reply subject. Other members get the one with the prefix."""
+        """
+        A client receives the original reply subject, and other members receive it with the prefix.
+        """
         with using(names):
             town = Town()
             ear, member = Ear(names, town), Member(names, town)
@@ -187,7 +186,7 @@ class TestReplies:
             assert out.take() == b"RMSG A %b_INBOX.x 1\r\n!\r\n" % THEIRS.prefix
 
     def test_answerReachesRequester(self, names: Names) -> None:
-        """An answer reaches its requester, queue groups included."""
+        """An answer reaches its requester, also one in a queue group."""
         with using(names):
             town = Town()
             ear, member = Ear(names, town), Recorder()
@@ -202,8 +201,8 @@ class TestReplies:
 
     def test_ofAnotherMember(self, names: Names) -> None:
         """
-        A reply for another member is passed on unchanged to that member, and delivered here without
-        its prefix.
+        An answer to a request of another member is passed to that member unchanged. If the member
+        has left, the answer is delivered here without its prefix.
         """
         with using(names):
             town = Town()
@@ -222,7 +221,7 @@ class TestReplies:
     def test_streamSubject(self, names: Names) -> None:
         """
         Clients get a message of a JetStream consumer under its subject in the stream, and their
-        acknowledgement goes back. Other members get the reply subject unchanged.
+        acknowledgement is sent back. Other members get the reply subject unchanged.
         """
         ack = b"$JS.ACK.S.C.1.2.3.4.5"
         with using(names):
@@ -241,7 +240,7 @@ class TestReplies:
             assert out.take() == b"RMSG A %b%b 4\r\n+ACK\r\n" % (THEIRS.prefix, ack)
 
     def test_notOurs(self, names: Names) -> None:
-        """An answer to another broker's request is dropped, and its subject not refused."""
+        """An answer to another broker's request is dropped, without a refusal of its subject."""
         with using(names):
             town = Town()
             everything = Recorder()
@@ -275,7 +274,7 @@ MINE = st.lists(
 
 
 def arriving(messages: list[Arriving]) -> bytes:
-    """The frames of a peer."""
+    """The frames that a peer sends."""
     data = b""
     for subject, reply, body, queues, hasHeaders in messages:
         block = HEADERS if hasHeaders else b""
@@ -286,9 +285,7 @@ def arriving(messages: list[Arriving]) -> bytes:
 def inbound(
     names: Names, mine: list[tuple[bytes, bytes, Kind]], data: bytes, cuts: list[int]
 ) -> tuple[list[bytes], bytes]:
-    """
-    The messages that everybody here gets from a peer, and the lines that the peer gets.
-    """
+    """The messages that all receivers get from a peer, and the lines that the peer gets."""
     with using(names):
         town = Town(SwitchingPolicy(4))
         # What stands for another cluster among the answers must not get anything.
@@ -309,7 +306,7 @@ def inbound(
 
 @needsCompiled
 class TestLanes:
-    """The compiled lane, beside the readable path."""
+    """The compiled lane, compared with the readable path."""
 
     @given(MINE, ARRIVING, st.lists(st.integers(0, 400), max_size=5))
     @settings(max_examples=150, deadline=None)
@@ -329,7 +326,7 @@ class TestLanes:
         assert inbound(COMPILED, mine, data, cuts) == inbound(PURE, mine, data, cuts)
 
     def test_takenByTheLane(self) -> None:
-        """The lane takes the messages that clients and other members want, groups included."""
+        """The lane takes messages for clients and other members, groups included."""
         assert COMPILED is not None
         with using(COMPILED):
             town = Town()
@@ -357,8 +354,8 @@ class TestLanes:
 
     def test_onlyGroups(self) -> None:
         """
-        The lane takes what only queue groups want, here or at another member, when the sender has
-        been told that nobody else does, and until that changes.
+        The lane takes messages that only queue groups want, here or at another member, after the
+        subject was refused for others, until that changes.
         """
         assert COMPILED is not None
         with using(COMPILED):
@@ -385,7 +382,7 @@ class TestLanes:
             assert wire.take() == b"RS- A a\r\n"
 
     def test_onlyGroupsOfAll(self) -> None:
-        """A sender that has received all interest gets no refusals."""
+        """A sender that has all interest gets no refusals for messages that only groups want."""
         assert COMPILED is not None
         with using(COMPILED):
             town = Town(InterestOnlyPolicy())
@@ -411,7 +408,7 @@ class TestLanes:
     )
     def test_declines(self, line: bytes) -> None:
         """
-        The lane does not take messages of which a watcher must learn, or whose subject is mapped.
+        The lane leaves unwanted messages, and those with mapped subjects, to the readable path.
         """
         assert COMPILED is not None
         with using(COMPILED):

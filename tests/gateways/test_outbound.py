@@ -24,7 +24,7 @@ from tests.support import COMPILED, PURE, Names, Recorder, needsCompiled, onEach
 
 
 def command(wire: Wire, number: GatewayCommand, account: bytes = b"A") -> bool:
-    """Say that all interest follows, or that this was all."""
+    """Announce that all interest follows, or that it is complete."""
     line = commandLine("THERE", number, account)
     done: bool = wire.traffic.commanded(parseDocument(line[5:-2]))
     return done
@@ -32,7 +32,7 @@ def command(wire: Wire, number: GatewayCommand, account: bytes = b"A") -> bool:
 
 @onEach
 class TestModes:
-    """The modes of sending, as the peer reports more interest."""
+    """The modes of sending, which the peer's lines change."""
 
     def test_optimistic(self, names: Names) -> None:
         """At most one message is sent for each unwanted subject before the refusal comes."""
@@ -49,7 +49,7 @@ class TestModes:
 
     def test_resumes(self, names: Names) -> None:
         """
-        A subject that is wanted again is sent again: by itself, by pattern, or with the whole
+        A refused subject is sent again after interest in it, in a matching pattern, or in the whole
         account.
         """
         with using(names):
@@ -67,7 +67,7 @@ class TestModes:
 
     @pytest.mark.parametrize("gained", [b"RS+ A a", b"RS+ A a q 1"])
     def test_takenBack(self, names: Names, gained: bytes) -> None:
-        """A first subscription takes back that the account was refused, for every subject."""
+        """A first subscription in a refused account makes all its subjects wanted again."""
         with using(names):
             town = Town()
             wire = town.leaving()
@@ -79,7 +79,10 @@ class TestModes:
             assert wire.take() == b"RMSG A x.1 1\r\n2\r\n"
 
     def test_switch(self, names: Names) -> None:
-        """After the end of the list only wanted messages are sent; until then all are."""
+        """
+        Only wanted messages are sent after the list of interest is complete, and all messages
+        before.
+        """
         with using(names):
             town = Town()
             wire = town.leaving()
@@ -94,7 +97,7 @@ class TestModes:
             assert wire.traffic.figures()["A"]["switched"] == 12.5
 
     def test_promised(self, names: Names) -> None:
-        """A peer that promises to announce all interest gets no message before it has done so."""
+        """A peer that announces all interest gets no message before its list is complete."""
         with using(names):
             town = Town()
             wire = town.leaving(gateway_iom=True)
@@ -104,7 +107,7 @@ class TestModes:
             assert wire.take() == b"RMSG A a 1\r\nx\r\n"
 
     def test_interestOnly(self, names: Names) -> None:
-        """No unwanted message is sent."""
+        """In the mode interest-only no unwanted message is sent."""
         with using(names):
             town = Town(InterestOnlyPolicy())
             wire = town.leaving()
@@ -113,7 +116,7 @@ class TestModes:
             assert wire.take() == b""
 
     def test_cutInTheMiddle(self, names: Names) -> None:
-        """A connection that ends in the middle of a switch leaves nothing behind."""
+        """A connection that ends during a switch leaves nothing behind."""
         with using(names):
             town = Town()
             wire = town.leaving()
@@ -127,7 +130,7 @@ class TestModes:
 
 
 class TestPeer:
-    """The commands of a peer."""
+    """The lines of a peer."""
 
     @pytest.mark.parametrize("line", [b"RS+ A", b"RS+ A a q", b"RS- A", b"A+ A B", b"A- A B"])
     def test_malformedLines(self, line: bytes) -> None:
@@ -138,7 +141,7 @@ class TestPeer:
         assert wire.closed == errors.BAD_ARGUMENTS.reason
 
     def test_notASubject(self) -> None:
-        """A pattern that is none is ignored, and the connection stays."""
+        """An invalid pattern is ignored, and the connection stays."""
         town = Town(InterestOnlyPolicy())
         wire = town.leaving()
         wire.say(b"RS+ A a..b", b"RS+ A a.> q 1")
@@ -153,7 +156,7 @@ class TestPeer:
         ],
     )
     def test_noAccount(self, number: GatewayCommand, text: bytes) -> None:
-        """A command without an account ends the connection, in nats-server's words."""
+        """A command without an account ends the connection with nats-server's error."""
         wire = Town().leaving()
         assert command(wire, number, b"")
         said = b"-ERR 'Account absent from receive-all-subscriptions-%b command'\r\n" % text
@@ -161,7 +164,7 @@ class TestPeer:
         assert wire.closed == errors.NO_COMMAND_ACCOUNT.reason
 
     def test_otherCommands(self) -> None:
-        """A command that is no list is left to other handlers."""
+        """A command that is not about a list of interest is left to other handlers."""
         wire = Town().leaving()
         assert not wire.traffic.commanded(ServerDocument(gateway="THERE", gateway_cmd=1))
 
@@ -170,7 +173,7 @@ class TestAccounts:
     """Accounts."""
 
     def test_tableForEachAccount(self) -> None:
-        """Every account has a table of its own."""
+        """Every account has an interest table of its own."""
         town = Town(names=("A", "B"))
         wire = town.leaving()
         wire.say(b"RS- A x")
@@ -178,7 +181,7 @@ class TestAccounts:
         assert wire.take() == b"RMSG B x 0\r\n\r\n"
 
     def test_interestInAnUnknownAccount(self) -> None:
-        """Interest in an unknown account holds once the account exists."""
+        """Interest in an unknown account applies once the account exists."""
         town = Town()
         wire = town.leaving()
         wire.say(b"RS- B x", b"RS+ B y q 1")
@@ -191,7 +194,10 @@ class TestAccounts:
         assert wire.take() == b"RMSG B y | q 0\r\n\r\n"
 
     def test_gone(self) -> None:
-        """For an account that was removed, or another one of that name, no line is sent twice."""
+        """
+        An account that was removed or replaced sends no more messages, and a new one of its name
+        sends each once.
+        """
         town = Town()
         wire = town.leaving()
         old = town.bus()
@@ -204,7 +210,7 @@ class TestAccounts:
         assert new.publish(Message(b"x")) == 0
 
     def test_figures(self) -> None:
-        """The figures for monitoring."""
+        """The figures for monitoring are those of the interest tables."""
         town = Town()
         wire = town.leaving()
         wire.say(b"RS- A x", b"RS+ A a q 1")
@@ -215,13 +221,13 @@ class TestAccounts:
 
 
 class TestReplies:
-    """Reply subjects."""
+    """Reply subjects of requests."""
 
     @pytest.mark.parametrize(
         ("isNew", "prefix"), [(True, OURS.prefix), (False, OURS.oldPrefix)], ids=["new", "old"]
     )
     def test_recentSubscription(self, isNew: bool, prefix: bytes) -> None:
-        """A request of a new subscriber is sent with a reply prefix that the peer knows."""
+        """A request of a new subscriber is sent with a reply prefix that the peer supports."""
         town = Town()
         wire = town.leaving(gateway_nrp=isNew)
         town.bus().subscribe(b"_INBOX.1", Recorder())
@@ -229,7 +235,7 @@ class TestReplies:
         assert wire.take() == b"RMSG A a %b_INBOX.1 1\r\nx\r\n" % prefix
 
     def test_answerGoesBack(self) -> None:
-        """An answer goes to the cluster of the request, and to no other."""
+        """An answer is sent to the cluster of the request, and to no other."""
         town = Town()
         wire, other = town.leaving(), town.leaving(gateway="ELSEWHERE")
         town.bus(Kind.GATEWAY).publish(Message(b"a", b"", b"r", via=THEIRS.prefix))
@@ -238,7 +244,7 @@ class TestReplies:
         assert other.take() == b""
 
     def test_notWanted(self) -> None:
-        """An answer is not sent back if the other cluster has refused its subject."""
+        """An answer is not sent if the other cluster has refused its subject."""
         town = Town()
         wire = town.leaving()
         town.bus(Kind.GATEWAY).publish(Message(b"a", b"", b"r", via=THEIRS.prefix))
@@ -250,7 +256,7 @@ class TestReplies:
 
 
 def test_headers() -> None:
-    """A peer without headers gets the payload."""
+    """A peer that does not support headers gets the payload only."""
     town = Town()
     wire = town.leaving(headers=False)
     town.bus().publish(Message(b"a", b"NATS/1.0\r\n\r\nhi", b"", 12))
@@ -258,7 +264,9 @@ def test_headers() -> None:
 
 
 def test_account() -> None:
-    """The way to an account keeps its contract. A closed outbox gets no output."""
+    """
+    The account's end of a gateway provides its interface, and sends nothing to a closed outbox.
+    """
     town = Town()
     wire = town.leaving()
     made = GatewayAccount(b"A", wire.link.outbox, b"_GR_.c.s.", ())
@@ -272,7 +280,7 @@ def test_account() -> None:
 
 
 def test_placed() -> None:
-    """The nearest cluster serves a queue group."""
+    """A queue group is served by the nearest cluster."""
     town = Town()
     one, other = town.leaving(), town.leaving(gateway="ELSEWHERE")
     for wire in (one, other):
@@ -305,7 +313,7 @@ STEPS = st.lists(
 
 
 def played(names: Names, steps: list[tuple[str, Any]], headers: bool) -> list[bytes]:
-    """The messages of two clusters and a client here."""
+    """The messages of two clusters and a local client."""
     with using(names):
         town = Town()
         one = town.leaving(headers=headers)
@@ -334,7 +342,7 @@ def played(names: Names, steps: list[tuple[str, Any]], headers: bool) -> list[by
 
 @needsCompiled
 class TestLanes:
-    """The compiled lane, beside the readable path."""
+    """The compiled lane, compared with the readable path."""
 
     @given(STEPS, st.booleans())
     @settings(max_examples=150, deadline=None)
@@ -348,7 +356,7 @@ class TestLanes:
         assert played(COMPILED, steps, headers) == played(PURE, steps, headers)
 
     def test_takenByTheLane(self) -> None:
-        """The lane takes the messages that other clusters want, groups and requests included."""
+        """The lane takes messages for other clusters, groups and requests included."""
         assert COMPILED is not None
         with using(COMPILED):
             town = Town()
@@ -369,7 +377,7 @@ class TestLanes:
             )
 
     def test_refusals(self) -> None:
-        """Refusals of other subjects do not take a subject off the lane."""
+        """The lane still takes a subject after refusals of other subjects."""
         assert COMPILED is not None
         with using(COMPILED):
             town = Town()
@@ -381,7 +389,7 @@ class TestLanes:
             assert wire.take() == b"RMSG A a 1\r\n1\r\n" * 20
 
     def test_declines(self) -> None:
-        """A request or an answer with a reply prefix is not the lane's."""
+        """The lane leaves requests and answers that need a reply prefix to the readable path."""
         assert COMPILED is not None
         with using(COMPILED):
             town = Town()

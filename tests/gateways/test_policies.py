@@ -1,5 +1,5 @@
 """
-The gateway interest policies that come with the broker.
+The gateway interest policies of the broker.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TestSwitching = gatewayPolicyTests(SwitchingPolicy)
 )
 def test_begins(policy: type[ListeningPolicy], modes: list[str]) -> None:
     """
-    The mode at the beginning: for a cluster without promises, and for one that announces all
+    Each policy begins with its own mode, or with interest-only if the other cluster announces all
     interest.
     """
     made = policy()
@@ -47,7 +47,7 @@ def test_begins(policy: type[ListeningPolicy], modes: list[str]) -> None:
 def test_tells(
     policy: ListeningPolicy, tellsAll: bool, introduces: list[bool], switches: list[bool]
 ) -> None:
-    """The promise of a policy, and when it sends all interest, at once or later."""
+    """Each policy has its own rule about sending all interest, at once or later."""
     assert policy.tellsAll is tellsAll
     assert [policy.introduces("there", "A", isQueue) for isQueue in (False, True)] == introduces
     assert [policy.switches("there", "A", count) for count in (999, 1000)] == switches
@@ -62,7 +62,7 @@ def test_switchAfter() -> None:
 
 
 def test_transition() -> None:
-    """The whole way from the beginning to the end of a switch, dated."""
+    """A switch leads from optimistic through transitioning to interest-only, with its times."""
     times = iter([10.0, 20.0])
     policy = SwitchingPolicy(now=lambda: next(times))
     table = policy.connected("there", "A", False)
@@ -84,7 +84,7 @@ def test_transition() -> None:
 
 def test_interestIsForgottenWhileOptimistic() -> None:
     """
-    In optimistic mode the table keeps no interest of plain subscriptions, because their end is not
+    An optimistic table keeps no interest of plain subscriptions, because their end is not
     announced.
     """
     policy = OptimisticPolicy()
@@ -96,7 +96,7 @@ def test_interestIsForgottenWhileOptimistic() -> None:
 
 
 def test_refusalOfAWantedGroup() -> None:
-    """The end of a queue group refuses nothing for plain subscriptions."""
+    """The end of a queue group does not refuse the subject for plain subscriptions."""
     policy = OptimisticPolicy()
     table = policy.connected("there", "A", False)
     policy.gained(table, b"a", b"q")
@@ -106,15 +106,21 @@ def test_refusalOfAWantedGroup() -> None:
 
 
 def test_groupTakesRefusalBack() -> None:
-    """nats-server sends no A+ when it announces a queue group in an account that it refused."""
+    """
+    A queue group in a refused account makes the account wanted again, because nats-server sends no
+    A+ for it.
+    """
     policy = OptimisticPolicy()
     table = policy.connected("there", "A", False)
     policy.accountWanted(table, False)
     assert policy.gained(table, b"a", b"q").match(b"other") == (True, {})
 
 
-def test_refusalTakenBackIsAnotherTable() -> None:
-    """Answers change for subjects beyond the pattern: that is not for the same table to do."""
+def test_wantedAccountHasNewTable() -> None:
+    """
+    A refused account that is wanted again has a new table, because answers for other subjects
+    change too.
+    """
     policy = OptimisticPolicy()
     table = policy.connected("there", "A", False)
     assert policy.gained(table, b"a", b"") is table

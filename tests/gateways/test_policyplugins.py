@@ -1,5 +1,5 @@
 """
-The gateway interest policies that nobody needs to install, and how others are found.
+The built-in gateway interest policies, and policies of plugins.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.server.support import settingsOf
 
 @implementer(IGatewayPolicyPlugin)
 class Mine:
-    """A third party's."""
+    """The policy of a third party."""
 
     name = "mine"
 
@@ -36,7 +36,7 @@ class Mine:
 
 
 def policyOf(interest: str = "", given: Any = None) -> Any:
-    """The policy of a block."""
+    """The policy that a block configures."""
     text = f"gateway {{ name: A, listen: '127.0.0.1:1', interest {{ {interest} }} }}"
     plugins = withBuiltIn(Plugins(lambda interface: [Mine()]))
     host: Any = None
@@ -44,7 +44,10 @@ def policyOf(interest: str = "", given: Any = None) -> Any:
 
 
 def test_default() -> None:
-    """By default all interest is sent at once. A peer that does the same gets nothing else."""
+    """
+    By default all interest is sent at once, and a peer with the same policy gets no unwanted
+    message.
+    """
     policy = policyOf()
     assert isinstance(policy, AnnouncingPolicy) and policy.tellsAll
     assert policy.introduces("B", "A", False)
@@ -54,7 +57,7 @@ def test_default() -> None:
 
 @pytest.mark.parametrize("interest", ["switch_after: 5", "plugin: switching, switch_after: 5"])
 def test_switching(interest: str) -> None:
-    """With a number of refusals it begins optimistically."""
+    """The policy switching begins optimistic, up to a number of refusals."""
     policy = policyOf(interest)
     assert (policy.tellsAll, policy.switchAfter) == (False, 5)
     assert policy.connected("B", "A", False).mode == OPTIMISTIC
@@ -67,7 +70,7 @@ def test_interestOnly() -> None:
 
 
 def test_optimistic() -> None:
-    """The policy optimistic never sends all interest of its own accord."""
+    """The policy optimistic never sends all interest on its own."""
     policy = policyOf("plugin: optimistic")
     assert not policy.tellsAll and not policy.switches("B", "A", 1_000_000)
 
@@ -104,7 +107,7 @@ def test_installedPluginIsChosen() -> None:
 
 
 def test_noCount() -> None:
-    """A boolean is no count, and neither is a negative number."""
+    """A boolean or a negative number is refused as a count."""
     for value in (True, -1, 1.5):
         with pytest.raises(ValueError, match="count"):
             switchAfterOf({"switch_after": value})

@@ -18,17 +18,17 @@ def gatewayOf(text: str) -> Gateway:
 
 
 def errorsOf(text: str) -> list[str]:
-    """The errors of a gateway block, without their place in the file."""
+    """The errors of a gateway block, without their positions."""
     return [complaint.split(": ", 1)[1] for complaint in complaintsOf(f"gateway {{ {text} }}")]
 
 
 def test_absent() -> None:
-    """Without the block there is no gateway."""
+    """Without the block gateways are disabled."""
     assert built("port: 4222").settings.gateway is None
 
 
 def test_empty() -> None:
-    """An empty block is none either, as with nats-server."""
+    """With an empty block gateways are disabled, as with nats-server."""
     gateway = built("gateway {}").settings.gateway
     assert gateway == Gateway() and not Gateway().isOn
 
@@ -70,13 +70,13 @@ def test_allSettings() -> None:
 
 
 def test_policy() -> None:
-    """The options of a plugin are not checked here."""
+    """The options of a policy plugin are not checked when the block is read."""
     gateway = gatewayOf("port: 1, host: localhost, interest { plugin: mine, regions: [eu], n: 1 }")
     assert gateway.interest == InterestPolicy("mine", {"regions": ["eu"], "n": 1})
 
 
 def test_tls() -> None:
-    """Gateways always show each other their certificates, also those with a TLS of their own."""
+    """Gateways always require each other's certificates, also with a TLS block of their own."""
     files = "{ cert_file: cert.pem, key_file: key.pem }"
     gateway = gatewayOf(f"port: 1, tls {files}, gateways: [ {{name: B, url: 'b:1', tls {files}}} ]")
     assert gateway.tls is not None and gateway.tls.verify
@@ -119,7 +119,7 @@ LOCAL = "name: A, listen: '127.0.0.1:1'"
     ],
 )
 def test_invalidSettings(text: str, error: str) -> None:
-    """An invalid value is reported, without a password."""
+    """An invalid value is reported with an error that hides passwords."""
     errors = errorsOf(text)
     assert any(problem.endswith(error) for problem in errors), errors
     assert "canary" not in "".join(errors)
@@ -139,7 +139,7 @@ def test_openListener(text: str) -> None:
 
 
 def test_permissions() -> None:
-    """Permissions are ignored, as with nats-server, but not without a word."""
+    """Permissions are ignored with a warning, as with nats-server."""
     text = f"gateway {{ {LOCAL}, authorization {{ user: u, password: p, permissions {{}} }} }}"
     (warning,) = built(text).warnings
     assert "gateways have no permissions" in str(warning)
@@ -165,7 +165,7 @@ def test_notYet(text: str, error: str) -> None:
 
 
 def test_clusterName() -> None:
-    """A cluster without a name has its gateway's name. If the two differ there is an error."""
+    """The default name of the cluster is that of the gateway, and a different name is an error."""
     gateway = f"gateway {{ {LOCAL} }}"
     settings = built(f"cluster {{ port: 1, host: localhost }}\n{gateway}").settings
     assert settings.cluster is not None and settings.cluster.name == "A"

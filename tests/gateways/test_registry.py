@@ -1,5 +1,5 @@
 """
-The registry of gateway connections: the known clusters, and how they find and dial each other.
+The registry of gateway connections: known clusters, and their connections.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ def outbound(node: Joined) -> list[str]:
 
 
 def inbound(node: Joined) -> list[str]:
-    """The clusters that have dialled it."""
+    """The clusters that have dialled a broker."""
     return sorted(link.gateway for link in node.gateways.inbound.values())
 
 
 class TestFinding:
-    """Two or more clusters of one broker each."""
+    """Clusters of one broker each that find each other."""
 
     def test_dialledBack(self) -> None:
-        """A dialled peer dials back, so that messages can go both ways."""
+        """A dialled cluster dials in return, so that messages can be sent in both directions."""
         one = Joined("A", 1, [remote("B", 2)])
         two = Joined("B", 2, clock=one.clock)
         internet(one, two)
@@ -65,13 +65,13 @@ class TestFinding:
             assert outbound(node) == inbound(node) == others
 
     def test_ownName(self) -> None:
-        """A list of all clusters may have the own name in it, which is not dialled."""
+        """Our own name in the list of clusters is not dialled."""
         node = Joined("A", 1, [remote("A", 1), remote("B", 2)])
         node.gateways.solicit()
         assert node.dialled == [("B", 0.0)]
 
     def test_rejected(self) -> None:
-        """Where unknown clusters are rejected, those that gossip names are not dialled either."""
+        """With C{reject_unknown_cluster}, clusters from gossip are not dialled."""
         node = Joined("A", 1, [remote("B", 2)], reject_unknown_cluster=True)
         wire = node.reached("B")
         wire.send(info(gateway="C", gateway_cmd=1, gateway_urls=["127.0.0.1:3"]))
@@ -80,7 +80,7 @@ class TestFinding:
         assert list(node.gateways.remotes) == ["B"] and not node.dialled
 
     def test_placesUnknown(self) -> None:
-        """A cluster without an address is not dialled."""
+        """A cluster without a known address is not dialled."""
         node = Joined("A", 1)
         node.arrived(gateway_urls=[])
         node.gateways.learned("C", ["x", "y:0", "z:99999", "[::1"])
@@ -91,7 +91,7 @@ class TestCommands:
     """Commands of a peer that we dialled."""
 
     def test_interest(self) -> None:
-        """A command about interest is for the traffic."""
+        """A command about interest is passed to the traffic."""
         node = Joined()
         wire = node.reached()
         wire.send(info(gateway_cmd=2, gateway_cmd_payload="QQ=="))
@@ -109,25 +109,25 @@ class TestCommands:
 
     @pytest.mark.parametrize("changes, reason", [({"gateway": "C"}, "Wrong Gateway")])
     def test_otherName(self, changes: dict[str, str], reason: str) -> None:
-        """A gateway does not change its name."""
+        """A gateway that changes its name is disconnected."""
         wire = Joined().reached()
         wire.send(info(**changes))
         assert wire.closed == reason
 
     def test_noName(self) -> None:
-        """A dialled peer that names no cluster is closed, and keeps its place."""
+        """A dialled peer whose INFO has no cluster name is disconnected as one on a wrong port."""
         wire = Joined().reached()
         wire.send(info(gateway=""))
         assert wire.closed == "Incorrect Port"
 
 
 class TestEnding:
-    """Connections that end."""
+    """The end of connections."""
 
     def test_redialled(self) -> None:
         """
-        A peer that was dialled is dialled again: a second later if the settings name it, else at
-        once. A peer that dialled us does so itself.
+        A lost cluster that we dialled is dialled again: after a second if the settings name it, or
+        else at once. A cluster that dialled us dials again itself.
         """
         node = Joined("A", 1, [remote("B", 7777)])
         node.gateways.learned("C", ["127.0.0.1:3"])
@@ -139,8 +139,10 @@ class TestEnding:
         assert node.dialled == [("B", 1.0), ("C", 0.05)]
 
     def test_steady(self) -> None:
-        """Behind who accepts and closes, a cluster is dialled each second; the cause is a warning
-        of the first attempt."""
+        """
+        A cluster that accepts and then closes is dialled each second. The first attempt logs a
+        warning with the cause.
+        """
         node = Joined("A", 1, [remote("B", 7777)], limits=linked(timeout=1.0))
         with logLines() as lines:
             for _ in range(8):
@@ -153,7 +155,7 @@ class TestEnding:
         assert node.dialled[-1] == ("B", 1.0)
 
     def test_steadyByGossip(self) -> None:
-        """A cluster that is known from gossip is dialled no more often than a configured one."""
+        """A cluster known from gossip is dialled as often as a configured one."""
         node = Joined("A", 1)
         node.gateways.learned("C", ["127.0.0.1:3"])
         node.dialled.clear()
@@ -162,7 +164,7 @@ class TestEnding:
         assert [after for _, after in node.dialled] == [1.0] * 3
 
     def test_secondConnection(self) -> None:
-        """A second connection to a cluster is closed, and not dialled again."""
+        """A second connection to a cluster is closed, and not opened again."""
         node = Joined()
         first = node.reached()
         second = node.reached()
@@ -171,8 +173,8 @@ class TestEnding:
 
     def test_unreachable(self) -> None:
         """
-        A cluster from gossip that does not answer is forgotten. A configured or a connected one is
-        not.
+        A cluster from gossip that does not answer is forgotten, but not a configured or connected
+        one.
         """
         node = Joined("A", 1, [remote("B", 2)])
         node.gateways.learned("C", ["127.0.0.1:3"])
@@ -184,7 +186,7 @@ class TestEnding:
         assert [name for name, _ in node.dialled] == ["D"]
 
     def test_forgottenStays(self) -> None:
-        """A connection to a cluster that was forgotten meanwhile is not opened again."""
+        """A cluster that was forgotten during its connection is not dialled again."""
         node = Joined()
         node.gateways.learned("C", ["127.0.0.1:3"])
         wire = node.dialling("C")
@@ -194,7 +196,7 @@ class TestEnding:
         assert not node.dialled
 
     def test_close(self) -> None:
-        """All connections end at once, and no cluster is dialled any more."""
+        """All connections are closed at once, and no cluster is dialled any more."""
         node = Joined("A", 1, [remote("B", 2)])
         done: list[None] = []
         wires = [node.reached("B"), node.arrived(gateway="C", server_name="c")]
@@ -208,14 +210,14 @@ class TestEnding:
         node.gateways.close(lambda: done.append(None))
 
     def test_closeEmpty(self) -> None:
-        """Without connections the close ends at once."""
+        """Closing without connections ends at once."""
         done: list[None] = []
         Joined().gateways.close(lambda: done.append(None))
         assert done == [None]
 
 
 def test_accounts() -> None:
-    """All connections learn that accounts have changed."""
+    """All connections are notified when accounts change."""
     node = Joined()
     node.reached(), node.arrived(gateway="C", server_name="c"), node.accepted()
     before = node.traffic.changes

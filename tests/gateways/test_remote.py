@@ -1,5 +1,5 @@
 """
-Where another cluster is.
+The addresses of another cluster.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NO_CONTEXTS = cast(tuple[SSL.Context, SSL.Context], (None, None))
 
 
 def test_places() -> None:
-    """The places in the settings stay, learned places are replaced, and each place counts once."""
+    """Configured addresses are kept, learned ones are replaced, and each address counts once."""
     peer = Remote("B", remote("B", 1, 2))
     assert not peer.isImplicit
     peer.update(["127.0.0.1:2", "127.0.0.1:3"])
@@ -35,21 +35,23 @@ def test_places() -> None:
 
 
 def test_settingsWin() -> None:
-    """The user that the settings name for a place is not lost because a peer names the place."""
+    """The configured user of an address is kept if a peer announces the same address."""
     peer = Remote("B", RemoteGateway("B", ("nats://u:p@127.0.0.1:1",)))
     peer.update(["127.0.0.1:1"])
     assert peer.targets == [RemoteURL("127.0.0.1", 1, "u", "p")]
 
 
 def test_shuffled() -> None:
-    """Places are tried in any order."""
+    """Addresses are tried in a random order."""
     peer = Remote("B", remote("B", *range(1, 9)))
     orders = {tuple(url.port for url in peer.shuffled(Random(seed))) for seed in range(5)}
     assert len(orders) > 1 and all(sorted(order) == list(range(1, 9)) for order in orders)
 
 
 def test_certified() -> None:
-    """A peer dialled by an address may have a certificate for a name of that cluster."""
+    """
+    A peer that is dialled by an IP address may have a certificate for a host name of its cluster.
+    """
     peer = Remote("B", None)
     peer.learn(["127.0.0.1:1"])
     (address,) = peer.targets
@@ -60,7 +62,7 @@ def test_certified() -> None:
 
 
 def test_tls() -> None:
-    """A cluster that only gossip named is dialled with the settings for all clusters."""
+    """A cluster known from gossip only is dialled with the TLS settings for all clusters."""
     ours, theirs = LinkTLS(*NO_CONTEXTS), LinkTLS(*NO_CONTEXTS)
     terms = GatewayTerms(Settings(), Gateway(name="A"), ours, {"C": theirs})
     assert Remote("B", None).tls(terms) is ours

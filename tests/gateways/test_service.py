@@ -1,5 +1,5 @@
 """
-A broker's part in a super-cluster, on a reactor in memory.
+The gateway service of a broker, on a reactor in memory.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ CLUSTER = 'cluster { listen: "127.0.0.1:6222", pool_size: -1 }'
 
 
 class TestListening:
-    """Beginning."""
+    """The start of the service."""
 
     def test_start(self) -> None:
         """
-        The service listens for clusters before it listens for members, which learn the address, and
-        logs it.
+        The gateway listener is opened and logged before that of routes, and members get its
+        address.
         """
         with logLines(False) as lines:
             host = Edge(more=CLUSTER).start()
@@ -48,7 +48,7 @@ class TestListening:
         assert b'"gateway_url":"127.0.0.1:7222"' in host.accepted(6222).take()
 
     def test_portInUse(self) -> None:
-        """A port in use is reported in nats-server's words, and nothing runs."""
+        """A port in use is reported with nats-server's error, and nothing is started."""
         host = Edge()
         occupy(host.reactor, 7222)
         with pytest.raises(StartError) as raised:
@@ -59,16 +59,16 @@ class TestListening:
         )
 
     def test_clusterName(self) -> None:
-        """A broker without a cluster has a cluster with the name of its gateway."""
+        """A broker without a cluster block uses the name of its gateway as the cluster name."""
         host = Edge().start()
         assert b'"cluster":"A"' in host.dial().receive()
 
     def test_emptyBlock(self) -> None:
-        """An empty block is no gateway."""
+        """A broker with an empty gateway block has no gateways."""
         assert Host("gateway {}").broker.gateways is None
 
     def test_advertised(self) -> None:
-        """An advertised address is announced in place of the own one."""
+        """The advertised address is announced instead of the listener's."""
         host = Edge('advertise: "gw.example:7"').start()
         said = host.accepted(7222).take()
         assert b'"host":"gw.example","port":7' in said
@@ -80,8 +80,8 @@ class TestDialling:
 
     def test_dials(self) -> None:
         """
-        Gateways are dialled a second after the service listens, each by one attempt at a time, and
-        not ourselves.
+        Gateways are dialled a second after the start, by one attempt at a time, except for
+        ourselves.
         """
         host = Edge(REMOTES).start()
         host.settle()
@@ -97,7 +97,7 @@ class TestDialling:
         assert wire.take().startswith(b'CONNECT {"echo":false')
 
     def test_everyPlace(self) -> None:
-        """All places of a cluster are tried before there is a pause."""
+        """All addresses of a cluster are tried before a pause."""
         host = Edge(
             'gateways: [ {name: B, urls: ["nats://127.0.0.1:1", "nats://127.0.0.1:2"]} ]'
         ).start()
@@ -114,7 +114,7 @@ class TestDialling:
         assert len(host.dialled()) == 3
 
     def test_lostGateway(self) -> None:
-        """A gateway that was reached and is lost is dialled again."""
+        """A gateway whose connection is lost is dialled again."""
         host = Edge(REMOTES).start()
         host.reactor.advance(1.0)
         wire = host.answered()
@@ -126,7 +126,10 @@ class TestDialling:
 
     @pytest.mark.parametrize("text, count", [("", 1), ("connect_retries: 2", 3)])
     def test_gossipedGateway(self, text: str, count: int) -> None:
-        """A gateway known by gossip is dialled as often as the settings say, and then forgotten."""
+        """
+        A gateway from gossip is dialled up to the configured number of attempts, and then
+        forgotten.
+        """
         host = Edge(text).start()
         peer = host.peer(gateway_urls=[])
         host.service.gateways.learned("C", ["127.0.0.1:7009"])
@@ -140,7 +143,7 @@ class TestDialling:
         assert "C" not in host.service.gateways.remotes and peer.connected
 
     def test_hostNameIsResolved(self) -> None:
-        """A name is looked up."""
+        """A host name is resolved."""
         host = Edge('gateways: [ {name: B, url: "b.example:7001"} ]')
         host.reactor.installNameResolver(_Resolver())
         host.start()
@@ -149,7 +152,7 @@ class TestDialling:
         assert ("10.0.0.7", 7001) in host.dialled()
 
     def test_stopped(self) -> None:
-        """A broker that has stopped dials no more, not even for the first time."""
+        """A broker that has stopped dials no gateway, not even for the first time."""
         host = Edge(REMOTES).start()
         host.broker.stopService()
         host.reactor.advance(5)
@@ -162,9 +165,7 @@ class TestDialling:
 
 
 class _Resolver:
-    """
-    Finds every name at the same place.
-    """
+    """Resolves every name to the same address."""
 
     def resolveHostName(
         self, receiver: Any, name: str, portNumber: int = 0, *_: Any, **__: Any
@@ -179,7 +180,9 @@ class TestPassing:
     """Messages between clusters."""
 
     def test_interestOnly(self) -> None:
-        """By default nothing unwanted is sent: the first request has no responders at once."""
+        """
+        By default no unwanted message is sent, so that the first request has no responders at once.
+        """
         host = Edge(REMOTES).start()
         host.reactor.advance(1.0)
         client = host.client(b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\n')
@@ -195,7 +198,7 @@ class TestPassing:
 
     def test_messages(self) -> None:
         """
-        Messages are sent over the connection that we dialled, and are received over the other one.
+        Messages are sent over the connection that we dialled, and received over the other one.
         """
         host = Edge(f"{REMOTES}, interest {{ plugin: optimistic }}").start()
         host.reactor.advance(1.0)
@@ -214,7 +217,7 @@ class TestPassing:
 
     def test_answers(self) -> None:
         """
-        The answer to a request of another cluster goes back under the reply subject that it gave.
+        The answer to a request of another cluster is sent with the reply subject of the request.
         """
         host = Edge(REMOTES).start()
         host.reactor.advance(1.0)
@@ -229,7 +232,7 @@ class TestPassing:
         assert client.receive() == b"MSG svc 1 _INBOX.1 2\r\nhi\r\n"
 
     def test_lameDuck(self) -> None:
-        """A broker that leaves sends other clusters to the other members."""
+        """A broker in lame duck mode announces the other members to other clusters."""
         host = Edge(more=CLUSTER).start()
         peer = host.peer()
         host.service.gateways.gossip.memberJoined("127.0.0.1:9", lambda line: None)
@@ -240,10 +243,10 @@ class TestPassing:
 
 
 class TestReloading:
-    """Other settings."""
+    """Reloads with changed gateways."""
 
     def test_changeNeedsRestart(self) -> None:
-        """A change of gateways needs a restart, as with nats-server."""
+        """A reload that changes gateways is refused, as with nats-server."""
         host = Edge(REMOTES).start()
         for text in ("", REMOTES + ", connect_retries: 3", 'gateways: [ {name: B, url: "x:1"} ]'):
             with pytest.raises(ReloadError, match="config reload not supported for Gateway"):
@@ -253,14 +256,14 @@ class TestReloading:
             host.broker.reload(settingsOf("listen: '127.0.0.1:4222', server_name: n1"))
 
     def test_addedGatewayNeedsRestart(self) -> None:
-        """A gateway that is added needs a restart."""
+        """A reload that adds a gateway is refused."""
         host = Host("port: 4222")
         host.start()
         with pytest.raises(ReloadError, match="config reload not supported for Gateway"):
             host.broker.reload(settingsOf('port: 4222, gateway { name: A, listen: "127.0.0.1:1" }'))
 
     def test_tls(self, tmp_path: Path) -> None:
-        """Certificates can be others from now on."""
+        """A reload may change the certificates of gateways."""
         writeCertificates(tmp_path)
         text = (
             f"tls {{ cert_file: '{tmp_path}/server.pem', key_file: '{tmp_path}/server-key.pem', "
@@ -274,7 +277,7 @@ class TestReloading:
         assert host.service.gateways.terms.tls is after
 
     def test_accounts(self) -> None:
-        """An account that a reload adds is announced to other clusters too."""
+        """An account that a reload adds is announced to other clusters."""
         host = Edge().start()
         peer = host.peer()
         peer.take()
@@ -288,7 +291,7 @@ class TestReloading:
 
 
 def test_insecure(tmp_path: Path) -> None:
-    """Unchecked certificates are warned of."""
+    """A configuration that does not verify certificates gives a warning."""
     writeCertificates(tmp_path)
     files = (
         f"cert_file: '{tmp_path}/server.pem', key_file: '{tmp_path}/server-key.pem', "

@@ -1,4 +1,6 @@
-"""The table of the subjects that are sent to one other cluster."""
+"""
+The table of the subjects that are sent to another cluster.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ from natsbroker.subjects.shapes import TooManyShapes
 
 
 def table(mode: str = OPTIMISTIC, mostRefused: int = 100) -> InterestTable:
-    """A table."""
+    """An interest table."""
     return InterestTable("there", "A", mode, mostRefused=mostRefused)
 
 
 def plain(made: InterestTable, *subjects: bytes) -> list[bool]:
-    """Which of the subjects are sent for plain subscriptions."""
+    """For each subject, whether it is sent for plain subscriptions."""
     return [made.match(subject)[0] for subject in subjects]
 
 
@@ -33,7 +35,7 @@ def plain(made: InterestTable, *subjects: bytes) -> list[bool]:
     ],
 )
 def test_modes(mode: str, answers: list[bool]) -> None:
-    """A table sends unspoken, refused and wanted subjects by its mode."""
+    """The mode of a table decides whether unknown, refused and wanted subjects are sent."""
     made = table(mode)
     made.refuse(b"refused")
     made.want(b"wanted", b"")
@@ -49,7 +51,7 @@ def test_wantedAndRefused() -> None:
 
 
 def test_wantedTwice() -> None:
-    """A pattern is wanted or not. It is not counted."""
+    """A pattern that was wanted twice is unwanted after one end."""
     made = table(INTEREST_ONLY)
     made.want(b"a.*", b"")
     made.want(b"a.*", b"")
@@ -59,7 +61,7 @@ def test_wantedTwice() -> None:
 
 
 def test_groups() -> None:
-    """Each group once, however many of its patterns match."""
+    """Each group is listed once, however many of its patterns match."""
     made = table(INTEREST_ONLY)
     for pattern, queue in ((b"a.*", b"q"), (b"a.b", b"q"), (b"a.b", b"r"), (b"c", b"s")):
         made.want(pattern, bytes(bytearray(queue)))
@@ -70,7 +72,7 @@ def test_groups() -> None:
 
 
 def test_permitted() -> None:
-    """A denied subject has no receivers."""
+    """A subject that permissions deny has no receivers."""
     made = InterestTable("there", "A", OPTIMISTIC, PermissionSet([b"eu.>"], [b"eu.secret"]))
     made.want(b">", b"q")
     assert plain(made, b"eu.x", b"us.x", b"eu.secret") == [True, False, False]
@@ -87,7 +89,10 @@ def test_mostRefused() -> None:
 
 
 def test_readmit() -> None:
-    """A wildcard withdraws the refusals of matching subjects, a literal subject its own."""
+    """
+    Interest in a pattern removes the refusals of matching subjects, and interest in a subject its
+    own.
+    """
     made = table()
     for subject in (b"a.1", b"a.2", b"b", b"c"):
         made.refuse(subject)
@@ -99,7 +104,8 @@ def test_readmit() -> None:
 
 def test_switch() -> None:
     """
-    A change of the mode is counted and has a time. Refusals have no effect when interest is known.
+    A change of the mode is counted with its time, and refusals have no effect once all interest is
+    known.
     """
     made = table()
     made.refuse(b"a")
@@ -122,7 +128,7 @@ def test_tooManyShapes() -> None:
 
 
 def test_figures() -> None:
-    """The human-readable figures."""
+    """The figures for monitoring are readable."""
     made = table(INTEREST_ONLY)
     made.want(b"a", b"")
     made.want(b"a", b"q")

@@ -1,5 +1,5 @@
 """
-The terms of a gateway.
+The terms of a gateway, made from the settings.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ IDENTITY = LinkIdentity("ID", "name")
     ],
 )
 def test_placeWithScheme(text: str, place: str) -> None:
-    """A place may have a scheme, as in older servers' words."""
+    """An address may have a scheme, as older servers send it."""
     target = placeOf(text)
     assert str(target) == place and not target.user
 
 
 @pytest.mark.parametrize("text", ["", "h", "h:0", "h:x", "h:70000", ":1", "[::1"])
 def test_noPlace(text: str) -> None:
-    """A text that is no place is refused."""
+    """A text that is not an address is refused."""
     with pytest.raises(ValueError):
         placeOf(text)
 
 
 def test_info() -> None:
-    """The demands on peers that dial are announced."""
+    """INFO announces that a login and TLS are required."""
     ours = terms("A", user="u", password="p", tls=object(), tellsAll=True)
     said = infoDocument(IDENTITY, ours, "h:1", ["h:1", "i:1"])
     assert said["auth_required"] and said["tls_required"] and said["tls_verify"]
@@ -63,7 +63,7 @@ def test_info() -> None:
 
 
 def test_connect() -> None:
-    """A target's user replaces ours, and no password is shown."""
+    """The user of a URL replaces that of the settings, and the repr hides passwords."""
     ours = terms("A", user="u", password="canary")
     target = RemoteURL("h", 1, "x", "canary")
     assert "canary" not in repr((ours, target))
@@ -72,7 +72,7 @@ def test_connect() -> None:
 
 
 def test_tls(tmp_path: Path) -> None:
-    """A cluster may be dialled with its own certificate. An invalid one is reported."""
+    """A cluster may be dialled with a certificate of its own, and an invalid one is reported."""
     writeCertificates(tmp_path)
     files = (str(tmp_path / "server.pem"), str(tmp_path / "server-key.pem"))
     own = TLSSettings(certs=(files,), ca_file=str(tmp_path / "ca.pem"))
@@ -95,13 +95,13 @@ TEXT = """
 
 
 def blockOf(settings: Settings) -> Gateway:
-    """The gateway block."""
+    """The gateway block of the settings."""
     assert settings.gateway is not None
     return settings.gateway
 
 
 def test_identity() -> None:
-    """The address that is announced to others."""
+    """The announced identity has the name and address of the server."""
     settings = settingsOf(TEXT)
     near = HostCluster("/neighbours", 3, 4)
     named = identityFrom(replace(settings, server_name="N"), blockOf(settings), "ID", 5, near)
@@ -112,7 +112,7 @@ def test_identity() -> None:
 
 
 def test_announcedPlace() -> None:
-    """The announced place may be elsewhere, and is never all interfaces."""
+    """The announced address may be the advertised one, and is never all interfaces."""
     assert placeFrom(Gateway(advertise="h:7"), 5) == ("h", 7)
     assert placeFrom(Gateway(advertise="h"), 5) == ("h", 5)
     host, port = placeFrom(Gateway(), 5)
@@ -120,7 +120,9 @@ def test_announcedPlace() -> None:
 
 
 def test_limits() -> None:
-    """Gateways are pinged at least every 15 seconds, and take payloads as large as our clients'."""
+    """
+    Gateways get PINGs at least every 15 seconds, and accept payloads larger than those of clients.
+    """
     settings = settingsOf(TEXT)
     limits = gatewaySettings(settings, blockOf(settings))
     assert (limits.ping_interval, limits.ping_max, limits.authorization.timeout) == (15.0, 7, 2.0)

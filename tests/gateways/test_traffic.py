@@ -1,4 +1,6 @@
-"""Two clusters of one broker each, with both connections and the traffic in both directions."""
+"""
+Two clusters of one broker each, with connections in both directions.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ class Pair:
         self.settle()
 
     def settle(self) -> None:
-        """Carry what was said to the other end."""
+        """Carry all output to the other end."""
         for _ in range(6):
             for out, into in self.wires:
                 into.send(out.take())
@@ -63,7 +65,7 @@ POLICIES = [OptimisticPolicy, InterestOnlyPolicy, SwitchingPolicy]
 @pytest.mark.parametrize("one", POLICIES)
 @pytest.mark.parametrize("other", POLICIES)
 def test_bothWays(one: Any, other: Any) -> None:
-    """With any two policies, subscribers receive messages, and former ones do not."""
+    """Subscribers receive messages, and former ones do not, with any two policies."""
     pair = Pair(one(), other())
     for number in (0, 1):
         here, there = pair.towns[number], pair.towns[1 - number]
@@ -88,7 +90,10 @@ def test_bothWays(one: Any, other: Any) -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_request(policy: Any) -> None:
-    """A request is answered, although the asker's subscription is news over there."""
+    """
+    A request is answered, although the other cluster does not know the requestor's new
+    subscription.
+    """
     pair = Pair(policy(), policy())
     here, there = pair.towns
     there.bus().subscribe(b"service", Recorder(lambda m: there.publish(m.reply, body=b"yes")))
@@ -105,7 +110,7 @@ def test_request(policy: Any) -> None:
 
 
 def test_oldPeer() -> None:
-    """With a peer that knows only the old spelling, reply prefixes have the old spelling."""
+    """A peer that supports only the old reply prefix gets requests with that one."""
     town = Town()
     wire = town.leaving(gateway_nrp=False)
     town.bus().subscribe(b"r", Recorder())
