@@ -54,10 +54,10 @@ INFO = {
 @implementer(IAuthorizer)
 class Decider:
     """
-    Decides who is let in.
+    An authorizer that the test controls.
 
-    @ivar hellos: who asked.
-    @ivar answer: what it answers, or raises.
+    @ivar hellos: the logins.
+    @ivar answer: the grant, or an exception to raise.
     """
 
     required = True
@@ -82,8 +82,8 @@ class Accounts:
     """
     The accounts of a broker.
 
-    @ivar counts: how many leafnodes each has.
-    @ivar refusal: what is raised instead of letting somebody in.
+    @ivar counts: the number of leafnodes of each account.
+    @ivar refusal: an exception that refuses connections.
     """
 
     def __init__(self, batch: Any, clock: Any, names: Iterable[str]) -> None:
@@ -107,10 +107,10 @@ class Accounts:
 
 class Broker(AccountNode):
     """
-    A broker, as far as leafnodes are concerned.
+    A broker with leafnodes only.
 
-    @ivar redialled: the remotes to dial again, and after how many seconds more.
-    @ivar advisories: what it told observers.
+    @ivar redialled: the remotes to dial again, each with its additional delay in seconds.
+    @ivar advisories: the advisories for observers.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class Broker(AccountNode):
         )
 
     def remote(self, tls: LinkTLS | None = None, **changes: Any) -> LeafRemote:
-        """Somebody to dial."""
+        """A remote to dial."""
         block = {
             "urls": ("nats://u:p@127.0.0.1:7777",),
             "account": "A",
@@ -170,23 +170,23 @@ class Broker(AccountNode):
         return LeafRemote(RemoteLeaf(**block), tls, Random(1))
 
     def accepted(self) -> Wire:
-        """A connection from somebody who dialled us."""
+        """A connection from a peer that has sent nothing yet."""
         return Wire(self, LeafProtocol(partial(AcceptedLeaf, self.leafs), None))
 
     def dialling(self, remote: LeafRemote | None = None) -> Wire:
-        """A connection that we dialled."""
+        """A connection that we dialled, before the hub's INFO."""
         target = remote or self.remote()
         return Wire(self, LeafProtocol(partial(DialledLeaf, self.leafs, target), None, target.name))
 
     def spoke(self, **changes: Any) -> Wire:
-        """A peer that dialled us and was let in."""
+        """A peer that dialled us and was accepted."""
         wire = self.accepted()
         wire.send(connect(**changes))
         wire.take()
         return wire
 
     def hub(self, remote: LeafRemote | None = None, **changes: Any) -> Wire:
-        """A peer that we dialled and that let us in."""
+        """A peer that we dialled and that accepted us."""
         wire = self.dialling(remote)
         wire.send(info(**changes))
         wire.send(info(**{"connect_info": True, "remote_account": "A", **changes}))
@@ -199,7 +199,7 @@ class Broker(AccountNode):
         """
         Dial another broker on the same clock.
 
-        @param theirs: the account that it lets us into.
+        @param theirs: the account at the other broker.
         """
         hub.decider.answer = Grant(theirs, "u")
         remote = self.remote(account=account, **changes)
@@ -231,19 +231,17 @@ def info(**changes: Any) -> bytes:
 
 
 class Wire(LinkWire):
-    """
-    A leafnode, or a hub of ours.
-    """
+    """The wire of a leafnode, or of a hub."""
 
     #: The beacon is one, too.
     INTRODUCTIONS = (b"INFO", b"CONNECT", b"LS+ $LDS.")
 
     @property
     def leaf(self) -> LeafLink:
-        """Our side of it."""
+        """The broker's side of the connection."""
         assert isinstance(self.link, LeafLink)
         return self.link
 
     def isOpen(self) -> bool:
-        """Whether it is there."""
+        """Whether the connection is open."""
         return not self.leaf.reason

@@ -38,11 +38,11 @@ class Leafy(LinkHost):
         return self
 
     def peer(self, **changes: Any) -> MemoryTransport:
-        """Somebody dials it."""
+        """A leafnode that connects to the broker."""
         return self.accepted(7422, connect(**{"user": "a", "pass": "a", **changes}))
 
     def answer(self, place: int = -1, **changes: Any) -> MemoryTransport:
-        """A hub that it dials accepts it."""
+        """Accept a connection that the broker has dialled, as its hub."""
         return self.answered(place, info(**changes) + info(connect_info=True, **changes))
 
     def wait(self, seconds: float) -> None:
@@ -51,6 +51,6 @@ class Leafy(LinkHost):
         self.settle()
 
     def reload(self, text: str) -> None:
-        """Take another block."""
+        """Reload another leafnodes block."""
         self.broker.reload(settingsOf(TEXT % text))
         self.settle()

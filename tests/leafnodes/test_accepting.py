@@ -25,7 +25,7 @@ from tests.support import Recorder
 
 
 class TestGreeting:
-    """The first lines."""
+    """The first lines of a handshake."""
 
     def test_info(self) -> None:
         """INFO has our name, a nonce and further addresses."""
@@ -50,7 +50,7 @@ class TestGreeting:
         assert wire.closed == "Authentication Failure"
 
     def test_silentPeer(self) -> None:
-        """A peer that is silent is closed."""
+        """A peer that sends nothing is disconnected."""
         broker = Broker(limits=linked(timeout=2.0))
         wire = broker.accepted()
         wire.take()
@@ -60,10 +60,10 @@ class TestGreeting:
 
 
 class TestLettingIn:
-    """Leafnodes that are accepted, and others."""
+    """Leafnodes that are accepted or refused."""
 
     def test_letIn(self) -> None:
-        """An accepted peer receives the name of its account, and is counted."""
+        """An accepted leafnode gets the name of its account, and is counted."""
         broker = Broker()
         wire = broker.accepted()
         wire.take()
@@ -83,7 +83,7 @@ class TestLettingIn:
         assert wire.leaf.kind is Kind.SPOKE
 
     def test_leftLeafnode(self) -> None:
-        """A leafnode that has left is no longer counted."""
+        """A leafnode that has disconnected is no longer counted."""
         broker = Broker()
         wire = broker.spoke()
         wire.send(b"LS+ foo\r\n")
@@ -94,7 +94,7 @@ class TestLettingIn:
         assert broker.advisories[-1] == LeafDisconnected(1, "A", "u", "Client Closed")
 
     def test_denied(self) -> None:
-        """A rejected peer receives only the error."""
+        """A denied leafnode gets only the error."""
         broker = Broker()
         broker.decider.answer = errors.Unauthorized("no")
         wire = broker.accepted()
@@ -108,7 +108,10 @@ class TestLettingIn:
         "chosen", [{"account": "A"}, {"account": "B", "cluster": "a b"}, {"new_account": True}]
     )
     def test_account(self, chosen: dict[str, Any]) -> None:
-        """The grant names the account: a peer that chooses one is rejected, as a client is."""
+        """
+        A leafnode that chooses its account is denied, as a client is, because the grant names the
+        account.
+        """
         broker = Broker()
         wire = broker.accepted()
         wire.take()
@@ -119,7 +122,7 @@ class TestLettingIn:
         assert broker.advisories == [LeafRefused(1, "127.0.0.9", "Authentication Failure")]
 
     def test_lateAnswer(self) -> None:
-        """An answer may take its time. No input is read meanwhile."""
+        """No input is read until the authorizer has answered."""
         broker = Broker()
         answer: Deferred[Grant] = Deferred()
         broker.decider.answer = answer
@@ -132,7 +135,7 @@ class TestLettingIn:
         assert broker.publish(b"foo", account="B") == 1
 
     def test_tooLate(self) -> None:
-        """An answer that takes too long denies the login."""
+        """An authorizer that answers too late denies the login."""
         broker = Broker(limits=linked(timeout=2.0))
         broker.decider.answer = Deferred()
         wire = broker.accepted()
@@ -168,7 +171,7 @@ class TestLettingIn:
         ],
     )
     def test_unfitPeerGetsReason(self, changes: dict[str, str], line: bytes, reason: str) -> None:
-        """A peer that cannot be a leafnode of ours receives the reason."""
+        """A peer that cannot be a leafnode here gets the reason."""
         wire = Broker(cluster="C1", min_version="2.10.0").accepted()
         wire.take()
         wire.send(connect(**changes))
@@ -178,7 +181,7 @@ class TestLettingIn:
         "line", [b"CONNECT {\r\n", b"CONNECT\r\n", b'CONNECT {"deny_pub":1}\r\n']
     )
     def test_invalidConnect(self, line: bytes) -> None:
-        """An invalid CONNECT closes the connection without an error line."""
+        """An invalid CONNECT closes the connection without an error."""
         wire = Broker().accepted()
         wire.take()
         wire.send(line)
@@ -196,7 +199,7 @@ class TestLettingIn:
         ],
     )
     def test_accountIsFull(self, refusal: Exception, lines: list[bytes], reason: str) -> None:
-        """An account may be gone, or at its limit."""
+        """A leafnode is refused if its account does not exist or is at its limit."""
         broker = Broker()
         broker.buses.refusal = refusal
         wire = broker.accepted()
@@ -205,7 +208,7 @@ class TestLettingIn:
         assert wire.lines() == lines and wire.closed == reason
 
     def test_isHub(self) -> None:
-        """A leafnode that dials us may be our hub."""
+        """A leafnode that dialled us is our hub if its CONNECT says so."""
         broker = Broker()
         broker.subscribe(b"foo")
         wire = broker.accepted()
@@ -220,7 +223,7 @@ class TestLettingIn:
         assert wire.lines() == [b"PONG"] and len(broker.decider.hellos) == 1
 
     def test_secondInfo(self) -> None:
-        """An INFO of a peer that dialled us does not change its permissions."""
+        """A later INFO of a leafnode that dialled us does not change its permissions."""
         broker = Broker()
         broker.decider.answer = Grant("A", publish=PermissionSet([b"ok"]))
         ear = broker.subscribe(b">")
@@ -233,7 +236,7 @@ class TestLettingIn:
 
 
 class TestPermissions:
-    """The grant of the authorizer holds."""
+    """The permissions of a leafnode's user."""
 
     def grant(self) -> Grant:
         """A user with permissions."""
@@ -241,8 +244,8 @@ class TestPermissions:
             "A", "u", PermissionSet([b"out.>"], [b"out.x"]), SubscribePermissions([b"in.>"])
         )
 
-    def test_told(self) -> None:
-        """The spoke receives it."""
+    def test_sent(self) -> None:
+        """A spoke receives its permissions in INFO."""
         broker = Broker()
         broker.decider.answer = self.grant()
         wire = broker.accepted()
@@ -253,7 +256,7 @@ class TestPermissions:
         assert said["export"] == {"allow": ["out.>"], "deny": ["out.x"]}
 
     def test_subscribing(self) -> None:
-        """A spoke that subscribes to a denied subject breaks the rules."""
+        """A spoke that subscribes to a denied subject is disconnected."""
         broker = Broker()
         broker.decider.answer = self.grant()
         wire = broker.spoke()
@@ -266,7 +269,7 @@ class TestPermissions:
         assert wire.closed == "Protocol Violation"
 
     def test_interest(self) -> None:
-        """A leafnode does not learn of interest in subjects that it may not send."""
+        """A spoke does not receive interest in subjects that it may not publish to."""
         broker = Broker()
         broker.decider.answer = self.grant()
         for pattern in (b"out.a", b"out.x", b"in.a", b"*.a"):
@@ -280,7 +283,7 @@ class TestPermissions:
     )
     @pytest.mark.parametrize("isTraced", [False, True])
     def test_mappedRequest(self, subject: bytes, isTraced: bool) -> None:
-        """A mapping does not give it a request that it may not publish itself."""
+        """A spoke cannot send a denied request through a mapping."""
         broker = Broker()
         bus, heard = broker.bus("A"), Recorder()
         bus.serve(subject, heard)
@@ -306,8 +309,8 @@ class TestPermissions:
 
     def test_acknowledgements(self) -> None:
         """
-        A leafnode's acknowledgement settles no messages of consumers that it may not pull from; the
-        link stays.
+        A spoke's acknowledgements are ignored for consumers that it may not pull from, and the link
+        stays.
         """
         broker = Broker()
         heard = Recorder()
@@ -320,14 +323,14 @@ class TestPermissions:
             assert (len(heard.got), wire.isOpen()) == (count, True)
 
     def test_denyPub(self) -> None:
-        """A spoke can refuse messages."""
+        """A spoke can refuse messages with C{deny_pub}."""
         broker = Broker()
         wire = broker.spoke(deny_pub=["no.>"])
         wire.send(b"LS+ *.a\r\n")
         assert (broker.publish(b"no.a"), broker.publish(b"ok.a")) == (0, 1)
 
     def test_changed(self) -> None:
-        """A changed grant holds at once, and is sent."""
+        """A changed grant applies at once, and is sent to the spoke."""
         broker = Broker()
         wire = broker.spoke()
         wire.send(b"LS+ in.a\r\nLS+ out.a\r\n")
@@ -357,7 +360,9 @@ class TestPermissions:
         ],
     )
     def test_revoked(self, answer: Any, lines: list[bytes], reason: str) -> None:
-        """A leafnode that is no longer accepted, or belongs to another account, is closed."""
+        """
+        A spoke that is denied now, or whose user has moved to another account, is disconnected.
+        """
         broker = Broker()
         wire = broker.spoke()
         broker.decider.answer = answer
@@ -365,7 +370,7 @@ class TestPermissions:
         assert wire.lines() == lines and wire.closed == reason
 
     def test_expired(self) -> None:
-        """A grant ends."""
+        """A spoke is disconnected when its grant expires."""
         broker = Broker()
         broker.decider.answer = Grant("A", expires=broker.clock.seconds() + 5.0)
         wire = broker.spoke()
@@ -376,7 +381,7 @@ class TestPermissions:
         assert wire.closed == "Authentication Expired"
 
     def test_largest(self) -> None:
-        """No message above the limit is accepted."""
+        """A message above the payload limit is refused."""
         broker = Broker()
         broker.decider.answer = Grant("A", maxPayload=3)
         wire = broker.spoke()
@@ -385,7 +390,7 @@ class TestPermissions:
         assert wire.closed == "Maximum Message Payload Exceeded"
 
     def test_mostSubscriptions(self) -> None:
-        """A leafnode has no more subscriptions than allowed."""
+        """A spoke may not have more subscriptions than the limit."""
         broker = Broker()
         broker.decider.answer = Grant("A", maxSubscriptions=1)
         wire = broker.spoke()
@@ -395,10 +400,10 @@ class TestPermissions:
 
 
 class TestCompression:
-    """A spoke that wants S2 sends this before its CONNECT."""
+    """Compression, which a spoke requests in an INFO before its CONNECT."""
 
     def offering(self, mode: str = "s2_fast", **more: Any) -> tuple[Broker, Any]:
-        """A hub with compression, and somebody who dialled it."""
+        """A hub that offers compression, and a spoke that has dialled it."""
         broker = Broker(compression=Compression(mode, (0.01,) if mode == "s2_auto" else ()), **more)
         return broker, broker.accepted()
 
@@ -411,9 +416,7 @@ class TestCompression:
         ],
     )
     def test_agreed(self, mode: str, peer: str, level: str) -> None:
-        """
-        The hub sends INFO once more, in S2, with the same nonce. Then CONNECT follows as usual.
-        """
+        """The hub answers with an INFO in S2 with the same nonce, and CONNECT follows as usual."""
         broker, wire = self.offering(mode)
         broker.subscribe(b"foo")
         (first,) = wire.documents()
@@ -430,7 +433,7 @@ class TestCompression:
 
     @pytest.mark.parametrize("claimed", ["s2_fast", "not supported", "gzip", ""])
     def test_plainConnect(self, claimed: str) -> None:
-        """Without the INFO there is no S2, for any CONNECT, also after a PONG."""
+        """Without that INFO there is no S2, whatever CONNECT says, also after a PONG."""
         broker, wire = self.offering("s2_auto", limits=linked(ping_interval=1.0))
         wire.take()
         wire.send(connect(compress_mode=claimed))
@@ -442,7 +445,7 @@ class TestCompression:
 
     @pytest.mark.parametrize("line", [connect(compress_mode="off"), info(compression="off")])
     def test_compressionOff(self, line: bytes) -> None:
-        """A spoke that wants no compression gets none."""
+        """A spoke that requests no compression gets none."""
         _, wire = self.offering()
         wire.take()
         wire.send(line)
@@ -451,8 +454,7 @@ class TestCompression:
 
     def test_unsupported(self) -> None:
         """
-        A hub that does not support compression does not mention it, and accepts nothing before
-        CONNECT.
+        A hub without support for compression does not offer it, and accepts no line before CONNECT.
         """
         _, wire = self.offering("not supported")
         assert "compression" not in wire.documents()[0]
@@ -471,7 +473,7 @@ class TestCompression:
         "early", [b"PING\r\n", b"LS+ foo\r\n", info(compression="s2_fast"), b"x"]
     )
     def test_lineBeforeConnectInS2(self, early: bytes) -> None:
-        """Once S2 is agreed on, a line before CONNECT ends the connection."""
+        """A line before CONNECT ends a connection with S2 too."""
         _, wire = self.offering()
         wire.send(info(compression="s2_fast"))
         wire.take()
@@ -480,7 +482,7 @@ class TestCompression:
         assert wire.closed == "Authentication Failure"
 
     def test_silentPeerInS2(self) -> None:
-        """A peer that agrees on S2 and is silent then is closed, in S2."""
+        """A spoke that sends nothing after agreeing on S2 is disconnected."""
         broker, wire = self.offering(limits=linked(timeout=2.0))
         wire.send(info(compression="s2_fast"))
         wire.take()
@@ -488,7 +490,7 @@ class TestCompression:
         assert wire.unpack() == (b"", b"-ERR 'Authentication Timeout'\r\n")
 
     def test_smallChunks(self) -> None:
-        """Before the login, a chunk holds a line at most; afterwards more."""
+        """A chunk before the login may contain one line at most, and later more."""
         limits = linked(max_control_line=2000)
         _, wire = self.offering(limits=limits)
         wire.send(info(compression="s2_fast"))
@@ -501,7 +503,7 @@ class TestCompression:
         assert [len(body) for body in heard.bodies] == [5000] and not wire.closed
 
     def test_waiting(self) -> None:
-        """While the authorizer decides, nothing more is decoded."""
+        """Nothing more is decompressed while the authorizer decides."""
         broker, wire = self.offering()
         heard = broker.subscribe(b"foo")
         answer: Deferred[Grant] = Deferred()

@@ -20,7 +20,7 @@ class TestAgreeing:
     """The lines of the handshake, in order."""
 
     def test_connect(self) -> None:
-        """We send nothing before the peer's INFO, and then our CONNECT."""
+        """Nothing is sent before the hub's INFO, and then CONNECT."""
         broker = Broker("spoke", cluster="LC")
         wire = broker.dialling()
         assert wire.take() == b""
@@ -33,7 +33,7 @@ class TestAgreeing:
         assert wire.leaf.name == "peer" and len(broker.leafs) == 0
 
     def test_agreed(self) -> None:
-        """Interest is sent when the peer has accepted us."""
+        """Interest is sent after the hub has accepted us."""
         broker = Broker("spoke")
         broker.subscribe(b"foo")
         wire = broker.dialling()
@@ -45,7 +45,7 @@ class TestAgreeing:
         assert len(broker.leafs) == 1 and broker.buses.counts["A"] == 1
 
     def test_oldPeer(self) -> None:
-        """A peer that does not answer CONNECT with INFO has accepted us at once."""
+        """A hub that does not answer CONNECT with INFO counts as having accepted us."""
         broker = Broker("spoke")
         broker.subscribe(b"foo")
         wire = broker.dialling()
@@ -53,7 +53,7 @@ class TestAgreeing:
         assert wire.lines() == [b"LS+ foo"]
 
     def test_token(self) -> None:
-        """A user without a password is a token too."""
+        """A user without a password is also sent as a token."""
         broker = Broker("spoke")
         wire = broker.dialling(broker.remote(urls=("nats://t@h:1",)))
         wire.send(info())
@@ -61,7 +61,7 @@ class TestAgreeing:
         assert (said["user"], said["auth_token"]) == ("t", "t") and "pass" not in said
 
     def test_credentials(self) -> None:
-        """The proof of our identity is made for the peer's nonce."""
+        """The hub's nonce is signed with our credentials."""
         broker = Broker("spoke")
         remote = broker.remote(nkey=SEED)
         wire = broker.dialling(remote)
@@ -70,7 +70,9 @@ class TestAgreeing:
         assert said["nkey"] == KEY and said["sig"] == remote.credentials("abc")["sig"]
 
     def test_noCredentials(self) -> None:
-        """Without credentials there is no connection, and the log has the reason."""
+        """
+        If the credentials cannot be read, the connection is closed, and the log has the reason.
+        """
         broker = Broker("spoke")
         with logLines() as lines:
             wire = broker.dialling(broker.remote(credentials="/nowhere/u.creds"))
@@ -80,7 +82,7 @@ class TestAgreeing:
         assert len(broker.redialled) == 1
 
     def test_isHub(self) -> None:
-        """We may be the hub although we dial."""
+        """A broker that dials may be the hub."""
         broker = Broker("hub")
         wire = broker.dialling(broker.remote(hub=True))
         wire.send(info())
@@ -89,7 +91,7 @@ class TestAgreeing:
 
     @pytest.mark.parametrize("missing", ["client_id", "leafnode_urls"])
     def test_wrongPort(self, missing: str) -> None:
-        """A peer whose port is no leafnode port does not learn our name."""
+        """A peer whose port is not for leafnodes is disconnected before anything is sent."""
         broker = Broker("spoke")
         wire = broker.dialling()
         wire.send(info(**{missing: None}))
@@ -103,13 +105,13 @@ class TestAgreeing:
         assert b"CONNECT" not in wire.take() and wire.closed == "Protocol Violation"
 
     def test_clusterWithBlanks(self) -> None:
-        """A cluster has no blanks in its name."""
+        """A hub whose cluster name has a space is refused."""
         wire = Broker("spoke").dialling()
         wire.send(info(cluster="a b"))
         assert wire.lines() == [b"-ERR 'cluster name cannot contain spaces'"]
 
     def test_silentPeer(self) -> None:
-        """A peer that sends nothing is given up."""
+        """A hub that sends nothing is disconnected."""
         broker = Broker("spoke")
         wire = broker.dialling()
         broker.settle(1.2)
@@ -127,7 +129,7 @@ class TestAgreeing:
         assert wire.closed == "Stale Connection"
 
     def test_accountIsMissing(self) -> None:
-        """Our account may be missing."""
+        """The connection is closed if our own account does not exist."""
         broker = Broker("spoke")
         broker.buses.refusal = KeyError("A")
         with logLines() as lines:
@@ -137,10 +139,10 @@ class TestAgreeing:
 
 
 class TestPermissions:
-    """The permissions of the peer apply here too."""
+    """The hub's permissions for us, and those of our settings."""
 
     def test_imports(self) -> None:
-        """Interest in denied subjects is not sent, and their messages are dropped."""
+        """Denied interest is not sent, and messages on denied subjects are dropped."""
         broker = Broker("spoke")
         ear = broker.subscribe(b">")
         broker.subscribe(b"no.a")
@@ -155,7 +157,7 @@ class TestPermissions:
         assert [message.body for message, _ in ear.got] == [b"1"] and not wire.closed
 
     def test_exports(self) -> None:
-        """A subject that we may not give is not sent."""
+        """A message on a subject that the hub denies is not sent."""
         broker = Broker("spoke")
         wire = broker.hub(export={"deny": ["no"]})
         wire.send(b"LS+ *\r\nLS+ no\r\n")
@@ -163,7 +165,7 @@ class TestPermissions:
         assert wire.lines() == [b"LMSG ok 2", b"hi"] and not wire.closed
 
     def test_denied(self) -> None:
-        """A subject that our settings deny is not requested, not accepted, and not sent."""
+        """A subject that our settings deny is not subscribed to, not accepted, and not sent."""
         broker = Broker("spoke")
         ear = broker.subscribe(b"*.a")
         broker.subscribe(b"no.a")
@@ -178,7 +180,7 @@ class TestPermissions:
         assert (broker.publish(b"secret.x"), broker.publish(b"ok.b")) == (0, 1)
 
     def test_changed(self) -> None:
-        """The permissions of the peer can change."""
+        """The hub may change our permissions."""
         broker = Broker("spoke")
         broker.subscribe(b"a")
         broker.subscribe(b"b")
@@ -189,14 +191,14 @@ class TestPermissions:
         assert {b"LS- a", b"LS+ b"} <= set(wire.lines())
 
     def test_malformedPermissions(self) -> None:
-        """Malformed permissions of the peer end the connection."""
+        """Malformed permissions in the hub's INFO end the connection."""
         broker = Broker("spoke")
         wire = broker.hub(broker.remote(), **{"import": {"allow": ["a..b"]}})
         assert wire.closed == "Protocol Violation"
 
 
 class TestRefusals:
-    """A peer that refuses us is left in peace for a while."""
+    """Errors of a hub, after which it is not dialled for a while."""
 
     @pytest.mark.parametrize(
         "text, pause",
@@ -210,7 +212,7 @@ class TestRefusals:
         ],
     )
     def test_pause(self, text: str, pause: float) -> None:
-        """The delay depends on the error."""
+        """The delay before the next attempt depends on the hub's error."""
         broker = Broker("spoke")
         remote = broker.remote()
         wire = broker.hub(remote)
@@ -222,13 +224,13 @@ class TestRefusals:
         assert any(f'Leafnode Error "{text[:10]}' in line for line in lines)
 
     def test_staysOpen(self) -> None:
-        """Any other error does not end the connection."""
+        """Any other error of the hub leaves the connection open."""
         wire = Broker("spoke").hub()
         wire.send(b"-ERR 'maximum subscriptions exceeded'\r\n")
         assert not wire.closed
 
     def test_ourLoop(self) -> None:
-        """When it is us who find a loop, we wait, too."""
+        """A loop that we detect ourselves delays the next attempt too."""
         broker = Broker("spoke")
         remote = broker.remote()
         wire = broker.hub(remote)
@@ -239,10 +241,10 @@ class TestRefusals:
 
 
 class TestAddresses:
-    """The peer announces its other addresses."""
+    """Other addresses that the hub announces."""
 
     def test_learned(self) -> None:
-        """A place that the peer names is dialled next, before those in the settings."""
+        """An announced address is dialled before those of the settings."""
         broker = Broker("spoke")
         remote = broker.remote()
         broker.hub(
@@ -251,7 +253,7 @@ class TestAddresses:
         assert [str(url) for url in remote.urls] == ["10.0.0.1:1", "[::1]:2", "127.0.0.1:7777"]
 
     def test_ignored(self) -> None:
-        """Discovered addresses are ignored if the settings say so."""
+        """Announced addresses are ignored if the settings say so."""
         broker = Broker("spoke")
         remote = broker.remote(ignore_discovered_servers=True)
         broker.hub(remote, leafnode_urls=["10.0.0.1:1"])
@@ -259,10 +261,10 @@ class TestAddresses:
 
 
 class TestCompression:
-    """We say which compression we want before our CONNECT, if the hub offers any."""
+    """Compression, which we request before CONNECT if the hub offers it."""
 
     def dialled(self, mode: str = "s2_fast") -> tuple[Broker, Any]:
-        """A connection that we dialled with compression."""
+        """A connection that we dialled, with compression."""
         broker = Broker("spoke")
         wanted = Compression(mode, (0.01,) if mode == "s2_auto" else ())
         return broker, broker.dialling(broker.remote(compression=wanted))
@@ -276,7 +278,7 @@ class TestCompression:
         ],
     )
     def test_agreed(self, mode: str, peer: str, shown: str, level: str) -> None:
-        """CONNECT follows in S2, when the hub has said INFO in it, and uses that INFO's nonce."""
+        """CONNECT is sent in S2 after the hub's INFO in S2, and signs the nonce of that INFO."""
         broker, wire = self.dialled(mode)
         broker.subscribe(b"foo")
         wire.send(info(compression=peer))
@@ -296,20 +298,20 @@ class TestCompression:
         [("s2_fast", None, "not supported"), ("s2_auto", "off", "off"), ("off", "s2_fast", "off")],
     )
     def test_noCompression(self, mode: str, peer: str | None, level: str) -> None:
-        """If one side wants no compression, CONNECT comes at once, and declares it."""
+        """CONNECT is sent at once, without compression, if either side disables it."""
         _, wire = self.dialled(mode)
         wire.send(info(compression=peer))
         (said,) = wire.documents(b"CONNECT")
         assert said["compress_mode"] == level == wire.leaf.compression.level
 
     def test_unknown(self) -> None:
-        """An unknown mode ends the connection."""
+        """An unknown compression mode ends the connection."""
         _, wire = self.dialled()
         wire.send(info(compression="gzip"))
         assert wire.lines() == [b"-ERR 'unsupported route compression mode \"gzip\"'"]
 
     def test_silentHubInS2(self) -> None:
-        """A hub that sends no INFO in S2 in time is given up, without an error line."""
+        """A hub that sends no INFO in S2 in time is disconnected without an error."""
         broker, wire = self.dialled()
         wire.send(info(compression="s2_fast"))
         wire.take()
@@ -319,7 +321,7 @@ class TestCompression:
     @pytest.mark.parametrize("mode", ["s2_fast", "s2_auto", "accept", "off"])
     @pytest.mark.parametrize("hub", ["s2_best", "accept", "not supported"])
     def test_pair(self, mode: str, hub: str) -> None:
-        """Two of ours agree, and messages pass both ways."""
+        """Two of our brokers agree on compression, and messages pass in both directions."""
         above = Broker("hub", compression=Compression(hub))
         below = Broker("spoke", clock=above.clock)
         wanted = Compression(mode, (0.01,) if mode == "s2_auto" else ())
@@ -333,7 +335,7 @@ class TestCompression:
         assert [level.startswith("s2") for level in levels] in ([True, True], [False, False])
 
     def test_reload(self) -> None:
-        """A remote's compression is that of its connection alone."""
+        """A remote's compression applies to its own connection only."""
         above = Broker("hub", compression=Compression("accept"))
         below = Broker("spoke", clock=above.clock)
         remote = below.join(above, compression=Compression("s2_fast"))

@@ -1,4 +1,6 @@
-"""Tests for L{natsbroker.leafnodes.events}; shapes and values are those of nats-server 2.15.1."""
+"""
+Tests for L{natsbroker.leafnodes.events}. Keys and values are those of nats-server 2.15.1.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ class Listener:
             bus.subscribe(subject, self._recorder)
 
     def events(self) -> dict[str, Any]:
-        """The documents since the last call, by subject; without the numbers of connections."""
+        """The events since the last call, by subject, without the numbers of connections."""
         self.host.settle()
         got = list(self._recorder.got)
         del self._recorder.got[:]
@@ -42,7 +44,7 @@ class Listener:
 
 
 def test_accepted() -> None:
-    """A leafnode that connects is named with its user, and counted when it goes."""
+    """A leafnode that connects has an event with its user, and its end has one with its traffic."""
     listener = Listener(HUB)
     peer = listener.host.peer(name="leafy", version="2.15.1")
     events = listener.events()
@@ -83,7 +85,7 @@ def test_dialled() -> None:
 
 
 def test_wrongPasswordIsNoEventOfAnAccount() -> None:
-    """A leafnode that is not let in is in no account."""
+    """A leafnode that is denied has no event in an account."""
     listener = Listener(HUB)
     listener.host.peer(**{"pass": "wrong", "name": "leafy", "version": "2.15.1"})
     events = listener.events()
@@ -98,7 +100,7 @@ def test_wrongPasswordIsNoEventOfAnAccount() -> None:
 
 
 def test_gateways() -> None:
-    """With gateways, the cluster learns that an account has a leafnode."""
+    """With gateways, an event announces that an account has a leafnode."""
     listener = Listener(HUB + GATEWAY)
     listener.host.peer()
     events = listener.events()
@@ -109,7 +111,7 @@ def test_gateways() -> None:
 
 
 def test_unknownConnection() -> None:
-    """An advisory about a closed connection makes no event."""
+    """An advisory about a closed connection has no event."""
     listener = Listener(HUB)
     listener.host.broker._parts.observers.notify(LeafConnected(99, "A", "u"))
     assert listener.events() == {}

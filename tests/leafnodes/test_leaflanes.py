@@ -1,4 +1,6 @@
-"""The lanes for leafnodes: the compiled lane and the readable path give the same bytes."""
+"""
+The compiled lane for leafnodes, compared with the readable path.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,7 @@ class RouteEar(Ear):
 def played(
     names: Names, sent: list[Sent], listeners: Any, cluster: str, isHub: bool, cuts: Any, only: Any
 ) -> dict[str, Any]:
-    """The messages that everybody gets from a leafnode."""
+    """The messages that all receivers get from a leafnode."""
     with using(names):
         broker = Broker()
         broker.decider.answer = Grant("A", publish=only)
@@ -113,10 +115,7 @@ def settled(wire: Wire) -> list[Any]:
 
 
 def inOrder(data: bytes) -> list[Any]:
-    """
-    Frames, with the members of groups in a fixed order: who is chosen is a matter of luck only
-    where there are several.
-    """
+    """Frames, with the members of groups in a fixed order, because their choice is random."""
     received = []
     for frame in re.split(rb"(?<=\r\n)(?=(?:[RHL]?MSG|-ERR|INFO|LS[+-]) )", data):
         line, _, body = frame.partition(b"\r\n")
@@ -125,7 +124,7 @@ def inOrder(data: bytes) -> list[Any]:
 
 
 def fixed(listeners: Any) -> Any:
-    """The same script with one listener for each group, so that there is no random choice."""
+    """The same script with one member in each group, so that no member is chosen by chance."""
     seen: set[bytes] = set()
     kept = []
     for party, pattern, queue in listeners:
@@ -150,7 +149,7 @@ def fixed(listeners: Any) -> Any:
 def test_sameBytesOnBothPaths(
     sent: list[Sent], listeners: Any, cluster: str, isHub: bool, cuts: list[int], only: Any
 ) -> None:
-    """For any listener, and wherever input is cut, everybody gets the same bytes either way."""
+    """All receivers get the same bytes on both paths, wherever input is cut."""
     results = [
         played(names or PURE, sent, listeners, cluster, isHub, sorted(cuts), only)
         for names in (PURE, COMPILED)
@@ -160,7 +159,10 @@ def test_sameBytesOnBothPaths(
 
 @needsCompiled
 def test_runOfAClient() -> None:
-    """Publishes with the same line go to a leafnode as they are, with and without headers."""
+    """
+    A client's publishes with the same line are forwarded to a leafnode in order, with and without
+    headers.
+    """
     names = COMPILED or PURE
     block = b"NATS/1.0\r\nA: b\r\n\r\n"
     with using(names):
@@ -209,8 +211,8 @@ def test_takenByTheLane(isHub: bool, cluster: str) -> None:
 @needsCompiled
 def test_streamSubject() -> None:
     """
-    The lane takes a JetStream consumer's messages to clients here. Messages that also go to other
-    brokers are left to the readable path, which passes the reply subject unchanged.
+    The lane takes a JetStream consumer's messages for local clients. Messages that other brokers
+    get too are left to the readable path, which keeps the reply subject.
     """
     names = COMPILED or PURE
     with using(names):

@@ -1,5 +1,5 @@
 """
-The behaviour that dialled and accepted leafnode connections share.
+The common behaviour of dialled and accepted leafnode connections.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.server.support import logLines
 
 
 def test_log() -> None:
-    """Beginning and end are logged in nats-server's words."""
+    """Beginning and end of a connection are logged with nats-server's texts."""
     broker = Broker()
     with logLines() as lines:
         wire = broker.spoke()
@@ -27,7 +27,7 @@ def test_log() -> None:
 
 @pytest.mark.parametrize("isDialled", [False, True])
 def test_stale(isDialled: bool) -> None:
-    """A peer that answers no PING is given up."""
+    """A peer that answers no PING is disconnected."""
     broker = Broker(limits=linked(ping_interval=1.0, ping_max=2))
     wire = broker.hub() if isDialled else broker.spoke()
     broker.settle(5.0)
@@ -35,7 +35,7 @@ def test_stale(isDialled: bool) -> None:
 
 
 def test_alive() -> None:
-    """A leafnode that answers PINGs stays, and its round trip is known."""
+    """A leafnode that answers PINGs stays connected, and its round trip is measured."""
     broker = Broker(limits=linked(ping_interval=1.0, ping_max=2))
     wire = broker.spoke()
     for _ in range(5):
@@ -45,7 +45,7 @@ def test_alive() -> None:
 
 
 def test_overflow() -> None:
-    """The output that waits for a peer is bounded."""
+    """A peer is disconnected when too much output waits."""
     broker = Broker(limits=linked(max_pending=1000))
     wire = broker.spoke()
     wire.send(b"LS+ foo\r\n")
@@ -56,7 +56,7 @@ def test_overflow() -> None:
 
 
 def test_limits() -> None:
-    """A reload reaches connections that are there."""
+    """Changed limits apply to existing connections."""
     broker = Broker()
     broker.decider.answer = Grant("A", maxPayload=10)
     own, other = broker.spoke(name="own"), broker.hub()
@@ -67,7 +67,7 @@ def test_limits() -> None:
 
 
 def test_unknownOperation() -> None:
-    """An operation of another protocol ends a leafnode connection."""
+    """An operation of another protocol ends the connection."""
     wire = Broker().spoke()
     wire.send(b"RS+ A foo\r\n")
     assert wire.lines() == [b"-ERR 'Unknown Protocol Operation'"]

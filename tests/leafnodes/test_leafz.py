@@ -1,4 +1,6 @@
-"""Tests for L{natsbroker.leafnodes.leafz}; nats-server's page is compared elsewhere."""
+"""
+Tests for L{natsbroker.leafnodes.leafz}. Other tests compare the page with nats-server's.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def test_pageWithoutLeafnodes() -> None:
 
 
 def test_leaf() -> None:
-    """A leafnode is shown with nats-server's keys."""
+    """A leafnode has the keys of nats-server."""
     broker = Broker()
     wire = broker.spoke(name="below")
     wire.send(b"LS+ foo\r\nLMSG x 2\r\nhi\r\n")
@@ -57,7 +59,7 @@ def test_leaf() -> None:
 
 
 def test_parameters() -> None:
-    """Subjects are listed on request, and one account alone can be shown."""
+    """Subjects are listed on request, and a named account is shown alone."""
     broker = Broker()
     wire = broker.spoke(isolate=True)
     wire.send(b"LS+ foo\r\n")
@@ -70,7 +72,7 @@ def test_parameters() -> None:
 
 
 def test_bounded() -> None:
-    """However much a peer is subscribed to, a row is not too long."""
+    """A row has a limited length, however many subscriptions its leafnode has."""
     broker = Broker()
     wire = broker.spoke()
     long = b"x" * 3900
@@ -103,14 +105,14 @@ def test_gone() -> None:
 
 
 def page(host: Host, path: str, **query: str) -> Any:
-    """A page."""
+    """A monitoring page of a broker."""
     answer = host.broker.monitoring.answer(path, query)
     assert answer is not None
     return json.loads(b"".join(answer.body))
 
 
 def test_hub() -> None:
-    """Leafnodes are listed and counted."""
+    """The page of a hub lists and counts its leafnodes."""
     host = Leafy(HUB).start()
     host.peer()
     (row,) = page(host, "/leafz")["leafs"]
@@ -122,7 +124,7 @@ def test_hub() -> None:
 
 
 def test_connz() -> None:
-    """Leafnodes are connections as clients are: by number, by account, and when they are gone."""
+    """C{/connz} has leafnodes like clients: by number, by account, and after their end."""
     host = Leafy(HUB).start()
     client = host.client(b'CONNECT {"verbose":false,"user":"a","pass":"a"}\r\n')
     peer = host.peer(version="2.15.1")
@@ -155,7 +157,7 @@ def test_connz() -> None:
 
 
 def test_kicked() -> None:
-    """A leafnode is closed by its number, like a client. Others stay."""
+    """A leafnode is closed by its number, like a client, and others stay."""
     host = Leafy(HUB).start()
     host.client(b'CONNECT {"verbose":false,"user":"a","pass":"a"}\r\n')
     peer = host.peer()
@@ -169,7 +171,7 @@ def test_kicked() -> None:
 
 
 def test_dialledInConnz() -> None:
-    """A leafnode that this broker dialled has no name, no user and no version."""
+    """A leafnode that we dialled has no name, no user and no version in C{/connz}."""
     host = Leafy(SPOKE).start()
     host.answer()
     (row,) = page(host, "/connz", auth="1")["connections"]
@@ -192,7 +194,7 @@ def test_spoke() -> None:
 
 @pytest.mark.parametrize("kind", [Leafy, Host])
 def test_noLeafnodes(kind: type[Host]) -> None:
-    """Without leafnodes there are none, whether or not the settings have a block for them."""
+    """The page of a broker without leafnodes is empty, with and without a leafnodes block."""
     host = kind("").start()
     assert page(host, "/leafz")["leafnodes"] == 0
     varz = page(host, "/varz")
@@ -201,7 +203,7 @@ def test_noLeafnodes(kind: type[Host]) -> None:
 
 
 def test_addedByReload() -> None:
-    """Remotes that come with a reload are shown, although there were no leafnodes before."""
+    """Remotes that a reload adds to a broker without leafnodes are shown."""
     accounts = "port: 4222, server_name: n1, accounts { A {}, B {} }"
     host = Host(accounts).start()
     host.broker.reload(settingsOf(f"{accounts}\nleafnodes {{ {SPOKE} }}"))

@@ -1,5 +1,5 @@
 """
-When a handshake begins on leafnode connections.
+The beginning of the TLS handshake on leafnode connections.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tests.leafnodes.leaves import Broker, info
 
 class Secure(MemoryTransport):
     """
-    A transport that reports the start of a handshake, and lets the test end it.
+    A transport that records the start of a handshake, and lets the test finish it.
 
-    @ivar began: how many bytes had been said by then; negative before.
+    @ivar began: the number of bytes written before the start; negative before that.
     """
 
     began = -1
@@ -33,15 +33,15 @@ class Secure(MemoryTransport):
         self.began = len(self.said())
 
     def said(self) -> bytes:
-        """All that was said so far."""
+        """All bytes written so far."""
         return bytes(self._waiting) + bytes(self._taken)
 
     def getPeerCertificate(self) -> None:
-        """No peer shows one."""
+        """No peer has a certificate."""
 
     @property
     def protocol(self) -> Any:
-        """A protocol that takes input before the handshake is over."""
+        """The TLS layer, which receives input before the handshake is finished."""
         return self
 
     def dataReceived(self, data: bytes) -> None:
@@ -49,7 +49,7 @@ class Secure(MemoryTransport):
 
 
 def terms(isRequired: bool = True, isFirst: bool = False, fallback: float = 0.0) -> LinkTLS:
-    """TLS, as far as these tests need it."""
+    """The terms of TLS that these tests need."""
     context = cast(SSL.Context, None)
     settings = TLSSettings(
         insecure=True, handshake_first=isFirst, handshake_first_fallback=fallback
@@ -59,12 +59,12 @@ def terms(isRequired: bool = True, isFirst: bool = False, fallback: float = 0.0)
 
 @pytest.fixture
 def broker() -> Broker:
-    """Somebody with leafnodes."""
+    """A broker with leafnodes."""
     return Broker()
 
 
 def joined(broker: Broker, protocol: LeafProtocol) -> Secure:
-    """A connection."""
+    """A connection that is open."""
     transport = Secure(broker.clock, protocol, IPv4Address("TCP", "127.0.0.9", 5))
     transport.connect()
     broker.settle()
@@ -72,22 +72,22 @@ def joined(broker: Broker, protocol: LeafProtocol) -> Secure:
 
 
 class TestAccepting:
-    """Others dial us."""
+    """Leafnodes that dialled us."""
 
     def made(self, broker: Broker, **more: Any) -> tuple[LeafProtocol, Secure]:
-        """A connection of somebody who dialled us."""
+        """A connection from a leafnode."""
         factory = LeafFactory(partial(AcceptedLeaf, broker.leafs), terms(**more))
         protocol = cast(LeafProtocol, factory.buildProtocol(None))
         protocol._tls = _NoCreator(terms(**more).settings)  # type: ignore[assignment]
         return protocol, joined(broker, protocol)
 
     def test_afterInfo(self, broker: Broker) -> None:
-        """INFO is the last that is said in the clear."""
+        """INFO is the last line in clear text."""
         _, transport = self.made(broker)
         assert transport.said().startswith(b"INFO ") and transport.began == len(transport.said())
 
     def test_infoAfterHandshake(self, broker: Broker) -> None:
-        """INFO may come after the handshake."""
+        """INFO is sent after the handshake if TLS is first."""
         protocol, transport = self.made(broker, isFirst=True)
         assert (transport.began, transport.said()) == (0, b"")
         protocol.handshakeCompleted()
@@ -95,14 +95,14 @@ class TestAccepting:
         assert transport.said().startswith(b"INFO ") and protocol.isSecured
 
     def test_fallBack(self, broker: Broker) -> None:
-        """A peer that does not begin TLS soon gets INFO first."""
+        """A peer that does not begin TLS soon gets INFO in clear text."""
         _, transport = self.made(broker, isFirst=True, fallback=0.5)
         assert (transport.began, transport.said()) == (-1, b"")
         broker.settle(0.6)
         assert transport.said().startswith(b"INFO ") and transport.began == len(transport.said())
 
     def test_noFallBack(self, broker: Broker) -> None:
-        """A peer that begins TLS gets no INFO before."""
+        """A peer that begins TLS soon gets INFO only after the handshake."""
         _, transport = self.made(broker, isFirst=True, fallback=0.5)
         transport.send(b"\x16\x03")
         broker.settle(0.6)
@@ -117,10 +117,10 @@ class TestAccepting:
 
 
 class TestDialling:
-    """We dial others."""
+    """Hubs that we dialled."""
 
     def made(self, broker: Broker, **more: Any) -> tuple[LeafProtocol, Secure]:
-        """A connection that we dialled."""
+        """A connection to a hub."""
         factory = LeafFactory(
             partial(DialledLeaf, broker.leafs, broker.remote(tls=terms(**more))), terms(**more)
         )
@@ -131,7 +131,7 @@ class TestDialling:
 
     @pytest.mark.parametrize("ours, theirs", [(True, None), (False, True), (True, True)])
     def test_afterInfo(self, broker: Broker, ours: bool, theirs: bool | None) -> None:
-        """Our identity is sent only after the handshake, if either side asks for one."""
+        """CONNECT is sent only after the handshake, if either side requires TLS."""
         protocol, transport = self.made(broker, isRequired=ours)
         transport.send(info(tls_required=theirs))
         broker.settle()
@@ -141,7 +141,7 @@ class TestDialling:
         assert transport.said().startswith(b"CONNECT ")
 
     def test_notAtAll(self, broker: Broker) -> None:
-        """If neither side requires TLS, there is none."""
+        """There is no handshake if neither side requires TLS."""
         _, transport = self.made(broker, isRequired=False)
         transport.send(info())
         broker.settle()
@@ -157,7 +157,7 @@ class TestDialling:
         assert transport.said().startswith(b"CONNECT ") and transport.began == 0
 
     def test_injected(self, broker: Broker) -> None:
-        """Input behind INFO in the clear is not taken for the peer's."""
+        """Input in clear text after INFO ends a connection that is about to begin TLS."""
         protocol, transport = self.made(broker)
         transport.send(info() + info(connect_info=True))
         broker.settle()
@@ -166,7 +166,7 @@ class TestDialling:
 
 
 class _NoCreator:
-    """TLS without OpenSSL."""
+    """TLS settings that make no OpenSSL connection."""
 
     def __init__(self, settings: TLSSettings) -> None:
         self.settings = settings

@@ -23,7 +23,7 @@ def leafnodesOf(text: str, more: str = "accounts { A {}, B {} }") -> Leafnodes:
 
 
 def errorsOf(text: str, more: str = "") -> list[str]:
-    """The errors of a leafnodes block, without their place in the file."""
+    """The errors of a leafnodes block, without their positions."""
     return [
         complaint.split(": ", 1)[1] for complaint in complaintsOf(f"{more}\nleafnodes {{ {text} }}")
     ]
@@ -35,7 +35,7 @@ def test_absent() -> None:
 
 
 def test_empty() -> None:
-    """An empty block has all defaults, and listens nowhere."""
+    """An empty block has all defaults and no listener."""
     assert leafnodesOf("") == Leafnodes() and Leafnodes().port == 0
 
 
@@ -91,7 +91,10 @@ def test_allSettings() -> None:
 
 
 def test_compression() -> None:
-    """The block's compression is not that of its remotes; each follows the round trip by itself."""
+    """
+    The compression of the block is not inherited by its remotes, which choose by the round trip by
+    default.
+    """
     auto = Compression("s2_auto", (0.01, 0.05, 0.1))
     leafnodes = leafnodesOf("compression: off, remotes: [ {url: h}, {url: i, compression: on} ]")
     assert leafnodes.compression == Compression("off") and Leafnodes().compression == auto
@@ -99,7 +102,7 @@ def test_compression() -> None:
 
 
 def test_singleUser() -> None:
-    """A block may have a single user, or a key, with an account."""
+    """A block may have a single user, or an nkey, with an account."""
     one = leafnodesOf("port: 1, authorization { user: u, pass: p, account: A }")
     assert (one.user, one.password, one.account) == ("u", "p", "A")
     assert leafnodesOf(f"port: 1, authorization {{ nkey: {KEY} }}").nkey == KEY
@@ -147,7 +150,7 @@ def test_singleUser() -> None:
     ],
 )
 def test_mistakes(text: str, problem: str) -> None:
-    """An invalid value is refused, in nats-server's words where it has some."""
+    """An invalid value is refused, with nats-server's error if it has one."""
     assert any(problem in error for error in errorsOf(text))
 
 
@@ -163,7 +166,7 @@ def test_mistakes(text: str, problem: str) -> None:
     ],
 )
 def test_proxy(text: str, expected: LeafProxy | None) -> None:
-    """A proxy has a place, and perhaps a login and a time."""
+    """A proxy has an address, and may have a login and a timeout."""
     (remote,) = leafnodesOf(f"remotes: [ {{url: 'ws://h:1', proxy {{ {text} }} }} ]").remotes
     assert remote.proxy == expected
     assert expected is None or "w" not in repr(expected.password and expected)
@@ -184,14 +187,14 @@ def test_proxy(text: str, expected: LeafProxy | None) -> None:
     ],
 )
 def test_proxyMistakes(text: str, error: str) -> None:
-    """An invalid proxy is reported, without a password."""
+    """An invalid proxy is reported with an error that hides passwords."""
     remote = f"{{url: h, proxy {{ {text} }}}}"
     mistakes = [str(mistake) for mistake in mistakesIn(f"leafnodes {{ remotes: [ {remote} ] }}")]
     assert any(error in mistake for mistake in mistakes) and "canary" not in "".join(mistakes)
 
 
 def test_proxyWithoutTLS() -> None:
-    """A peer that needs TLS needs its settings, too, as with nats-server."""
+    """A remote with TLS behind a proxy requires a TLS block, as with nats-server."""
     text = "leafnodes {{ remotes: [ {{url: 'wss://h:1', proxy {{ url: 'http://p' }} {} }} ] }}"
     (error,) = mistakesIn(text.format(""))
     assert "requires TLS and no TLS configuration is provided" in str(error)
@@ -199,7 +202,7 @@ def test_proxyWithoutTLS() -> None:
 
 
 def test_notYet() -> None:
-    """An unsupported key is refused by name."""
+    """An unsupported key is refused with an error that names it."""
     mistakes = mistakesIn("leafnodes { write_timeout: close }")
     assert [type(mistake) for mistake in mistakes] == [NotSupportedYet]
 
@@ -217,7 +220,7 @@ def test_migration(value: str, isWarned: bool) -> None:
 
 
 def test_seed() -> None:
-    """A user's seed is distinguished from other texts."""
+    """The seed of a user is recognized, and any other text is not."""
     assert seedOf(SEED) is not None and len(seedOf(SEED) or b"") == 32
     for text in (KEY, SEED[:-1] + "A", "", "!", "SO" + SEED[2:]):
         assert seedOf(text) is None

@@ -1,5 +1,5 @@
 """
-All leafnode connections of a broker, and brokers that are connected in this way.
+All leafnode connections of a broker, and brokers that are connected by leafnodes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.leafnodes.leaves import Broker
 
 
 class TestBoth:
-    """Two brokers."""
+    """A hub and a spoke."""
 
     @pytest.fixture
     def pair(self) -> tuple[Broker, Broker]:
@@ -27,7 +27,7 @@ class TestBoth:
         return hub, spoke
 
     def test_messages(self, pair: tuple[Broker, Broker]) -> None:
-        """Messages pass in both directions, and stay in their account."""
+        """Messages pass in both directions, between the two accounts only."""
         hub, spoke = pair
         above, below = hub.subscribe(b"up.*"), spoke.subscribe(b"down.>", account="B")
         other = spoke.subscribe(b">", account="A")
@@ -36,7 +36,7 @@ class TestBoth:
         assert (len(above.got), len(below.got), other.got) == (1, 1, [])
 
     def test_unsubscribing(self, pair: tuple[Broker, Broker]) -> None:
-        """An interest that has ended is not sent."""
+        """A message is not sent after the interest in it has ended."""
         hub, spoke = pair
         ear = hub.subscribe(b"foo")
         assert spoke.publish(b"foo", account="B") == 1
@@ -45,7 +45,7 @@ class TestBoth:
         assert spoke.publish(b"foo", account="B") == 0
 
     def test_groups(self, pair: tuple[Broker, Broker]) -> None:
-        """A queue group gets a message at one member, on the same side if there is one."""
+        """One member of a queue group gets a message, on the publisher's side if there is one."""
         hub, spoke = pair
         members = [hub.subscribe(b"foo", b"q"), spoke.subscribe(b"foo", b"q", "B")]
         for _ in range(10):
@@ -62,7 +62,7 @@ class TestBoth:
         assert len(members[1].got) == 20
 
     def test_closed(self, pair: tuple[Broker, Broker]) -> None:
-        """When one ends, the other forgets its interest, and dials again."""
+        """When one end closes, the other removes its interest, and the spoke dials again."""
         hub, spoke = pair
         hub.subscribe(b"foo")
         done: list[bool] = []
@@ -74,14 +74,14 @@ class TestBoth:
         assert len(done) == 2
 
     def test_lameDuck(self, pair: tuple[Broker, Broker]) -> None:
-        """A hub that leaves announces it."""
+        """A hub in lame duck mode announces that to spokes."""
         hub, spoke = pair
         hub.leafs.leave()
         hub.settle()
         assert hub.leafs.document()["ldm"] is True and len(spoke.leafs) == 1
 
     def test_urls(self, pair: tuple[Broker, Broker]) -> None:
-        """A spoke learns where else it can connect, as that changes."""
+        """A spoke receives changed addresses of its hub."""
         hub, spoke = pair
         (leaf,) = spoke.leafs
         assert isinstance(leaf, DialledLeaf)
@@ -91,7 +91,7 @@ class TestBoth:
 
 
 def chain(*names: str) -> list[Broker]:
-    """Brokers in a row. Each one is the hub of the one before."""
+    """Brokers in a row, each of which is the hub of the one before."""
     clock = Clock()
     brokers = [Broker(name, clock, cluster=name) for name in names]
     for spoke, hub in itertools.pairwise(brokers):
@@ -100,10 +100,10 @@ def chain(*names: str) -> list[Broker]:
 
 
 class TestTopologies:
-    """More than two."""
+    """More than two brokers."""
 
     def test_chain(self) -> None:
-        """A message passes a chain from end to end, once, in either direction."""
+        """A message passes a chain of brokers from end to end once, in either direction."""
         brokers = chain("a", "b", "c", "d")
         ears = [broker.subscribe(b"foo") for broker in brokers]
         for broker in brokers:
@@ -117,7 +117,7 @@ class TestTopologies:
         assert ears[0].got == []
 
     def test_chainOfGroups(self) -> None:
-        """A queue group along a chain gets each message at one member."""
+        """One member of a queue group along a chain gets each message."""
         brokers = chain("a", "b", "c", "d")
         members = [brokers[0].subscribe(b"foo", b"q"), brokers[3].subscribe(b"foo", b"q")]
         for number in range(20):
@@ -148,7 +148,7 @@ class TestTopologies:
         assert [[message.body for message, _ in ear.got] for ear in ears] == [[b"1", b"h"], [b"h"]]
 
     def test_twoUplinks(self) -> None:
-        """A spoke of two hubs that do not know each other gets the messages of both."""
+        """A spoke of two unconnected hubs gets the messages of both."""
         clock = Clock()
         spoke, one, two = (Broker(name, clock, cluster=name) for name in ("spoke", "one", "two"))
         spoke.join(one)
@@ -162,7 +162,7 @@ class TestTopologies:
         assert not any(broker.redialled for broker in (spoke, one, two))
 
     def test_loop(self) -> None:
-        """Three brokers that are hubs of each other are a loop, which is opened."""
+        """A loop of three brokers is detected, and one connection is closed for a while."""
         clock = Clock()
         brokers = [Broker(name, clock, cluster=name) for name in ("a", "b", "c")]
         for spoke, hub in ((0, 1), (1, 2), (2, 0)):
@@ -172,7 +172,7 @@ class TestTopologies:
         assert delays and set(delays) == {30.0}
 
     def test_self(self) -> None:
-        """A broker does not stay a leafnode of itself."""
+        """A broker that dials itself as a leafnode closes the connection."""
         broker = Broker("a")
         broker.join(broker)
         broker.settle()
@@ -180,7 +180,7 @@ class TestTopologies:
 
     @pytest.mark.parametrize("kind", [Kind.ROUTE, Kind.GATEWAY])
     def test_fromCluster(self, kind: Kind) -> None:
-        """A message from our cluster is passed on to spokes."""
+        """A message from another member or cluster is forwarded to spokes."""
         clock = Clock()
         hub, spoke = Broker("hub", clock), Broker("spoke", clock, cluster="LC")
         spoke.join(hub)
@@ -192,10 +192,10 @@ class TestTopologies:
 
 
 class TestDuplicates:
-    """The same leafnode twice."""
+    """Several connections of the same leafnode."""
 
     def test_replaced(self) -> None:
-        """The older connection goes."""
+        """A new connection of a leafnode replaces the older one."""
         broker = Broker()
         old, new = broker.spoke(cluster="LC"), broker.spoke(cluster="LC")
         assert old.lines() == [b"-ERR 'Duplicate Remote LeafNode Connection'"]
@@ -213,7 +213,7 @@ class TestDuplicates:
 
 
 def test_redialling() -> None:
-    """The connections to a remote are found, and closed."""
+    """The connections to a remote can be found and closed."""
     broker = Broker("spoke")
     remote = broker.remote()
     assert not broker.leafs.linksTo(remote)

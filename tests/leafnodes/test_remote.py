@@ -21,7 +21,7 @@ A, B, C = RemoteURL("a.example", 1, "u", "p"), RemoteURL("10.0.0.2", 2), RemoteU
 
 
 def remote(*urls: RemoteURL, shuffled: bool = False, seed: int = 1) -> LeafRemote:
-    """Somebody to dial."""
+    """A remote to dial."""
     return LeafRemote(
         RemoteLeaf(tuple(map(_text, urls)), no_randomize=not shuffled), None, Random(seed)
     )
@@ -33,7 +33,7 @@ def _text(url: RemoteURL) -> str:
 
 
 def test_turns() -> None:
-    """Every address has its turn."""
+    """Addresses are dialled in turn."""
     target = remote(A, B, C)
     assert [target.next() for _ in range(4)] == [A, B, C, A]
     single = remote(A)
@@ -41,7 +41,7 @@ def test_turns() -> None:
 
 
 def test_dialledAddressInLog() -> None:
-    """The log names the address that was dialled, without the login."""
+    """The log has the dialled address without the login."""
     target = remote(A, B)
     names = [
         f'as leafnode to remote server "{address}"' for address in ("a.example:1", "10.0.0.2:2")
@@ -52,13 +52,13 @@ def test_dialledAddressInLog() -> None:
 
 
 def test_shuffled() -> None:
-    """The order is random each time, unless it is fixed by a setting."""
+    """The order of addresses is random by default."""
     firsts = {remote(A, B, C, shuffled=True, seed=seed).next() for seed in range(20)}
     assert firsts == {A, B, C}
 
 
 def test_learned() -> None:
-    """An address that the peer announces comes before those in the settings, each once."""
+    """An announced address is dialled before those of the settings, each once."""
     target = remote(A)
     target.next()
     target.learn([C, RemoteURL("a.example", 1)])
@@ -68,7 +68,7 @@ def test_learned() -> None:
 
 
 def test_login() -> None:
-    """An address without a user has the settings'."""
+    """An announced address without a user uses the login of the settings."""
     target = remote(A)
     target.next()
     target.learn([C])
@@ -80,7 +80,7 @@ def test_login() -> None:
 
 
 def test_nameForCertificate() -> None:
-    """A certificate is checked for the dialled name, or for the first known name."""
+    """A certificate is checked for the dialled host name, or for the first known one."""
     target = remote(A, B)
     assert target.next() == A and target.name == "a.example"
     assert target.next() == B and target.name == "a.example"
@@ -91,17 +91,17 @@ def test_nameForCertificate() -> None:
 
 
 def test_delay() -> None:
-    """A delay holds once."""
+    """A delay applies to the next attempt only."""
     target = remote(A)
     target.delay = 30.0
     assert (target.takeDelay(), target.takeDelay()) == (30.0, 0.0)
 
 
 class TestCredentials:
-    """The proof of identity in a remote's CONNECT."""
+    """The signature in a remote's CONNECT."""
 
     def remote(self, **more: str) -> LeafRemote:
-        """Somebody to dial with credentials."""
+        """A remote with credentials."""
         return LeafRemote(RemoteLeaf(("h",), **more), None, Random(1))  # type: ignore[arg-type]
 
     def test_noCredentials(self) -> None:
@@ -115,7 +115,7 @@ class TestCredentials:
         assert key.verify(b"nonce", decodeSignature(said["sig"])) == b"nonce"
 
     def test_credentials(self, tmp_path: Path) -> None:
-        """The seed in a file of credentials, which has a JWT too, signs the nonce."""
+        """The seed in a credentials file, which also has a JWT, signs the nonce."""
         path = tmp_path / "u.creds"
         path.write_text(
             "-----BEGIN NATS USER JWT-----\nJ.W.T\n------END NATS USER JWT------\n\nimportant\n\n"
@@ -128,7 +128,7 @@ class TestCredentials:
         "text", [None, "nothing", "---a---\nx\n---b---\n---c---\ny\n---d---\n"]
     )
     def test_badCredentials(self, tmp_path: Path, text: str | None) -> None:
-        """An unreadable file is named, and none of its content is shown."""
+        """An unreadable credentials file is named in an error without any of its content."""
         path = tmp_path / "u.creds"
         if text is not None:
             path.write_text(text)

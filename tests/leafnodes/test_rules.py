@@ -1,5 +1,5 @@
 """
-The traffic between a hub and a spoke.
+The rules for subjects between a hub and a spoke.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PATTERNS = st.lists(patterns(), max_size=3)
 
 
 class TestGate:
-    """One direction."""
+    """The rules of one direction."""
 
     @pytest.mark.parametrize(
         "allow, deny, pattern, queue, verdict",
@@ -55,7 +55,7 @@ class TestGate:
         queue: bytes,
         verdict: Verdict,
     ) -> None:
-        """Interest is kept if one of its subjects is allowed."""
+        """Interest is denied only if none of its subjects is allowed."""
         assert Gate(allow, deny).verdict(pattern, queue) is verdict
 
     @given(st.none() | PATTERNS, PATTERNS, patterns(), literalSubjects())
@@ -63,8 +63,8 @@ class TestGate:
         self, allow: list[bytes] | None, deny: list[bytes], pattern: bytes, subject: bytes
     ) -> None:
         """
-        A pattern that matches an allowed subject is not denied. An allowed pattern matches allowed
-        subjects only.
+        A pattern that matches an allowed subject is not denied, and an allowed pattern matches only
+        allowed subjects.
         """
         gate = Gate(allow, deny)
         isAllowed = allow is None or any(matches(rule, subject) for rule in allow)
@@ -76,7 +76,7 @@ class TestGate:
             assert passes
 
     def test_bounded(self) -> None:
-        """Not every answer is remembered for ever."""
+        """The number of remembered answers is limited."""
         gate = Gate([b"a.*"])
         assert all(gate.allows(b"a.%d" % number) for number in range(5000))
 
@@ -86,15 +86,15 @@ class TestGate:
             Gate([b"a..b"])
 
     def test_equalRules(self) -> None:
-        """Two rules with the same entries are equal."""
+        """Rules with the same entries are equal."""
         assert Gate([b"a"]) == Gate([b"a"]) and Gate([b"a"]) != Gate() and Gate().isOpen
 
 
 class TestRules:
-    """Both directions."""
+    """The rules of both directions."""
 
     def test_hub(self) -> None:
-        """A hub applies its user's permissions, and those of the spoke."""
+        """A hub applies the permissions of the spoke's user, and the spoke's own denials."""
         grant = Grant(publish=PermissionSet([b"up"]), subscribe=SubscribePermissions([b"down.*"]))
         rules = hubRules(grant, [b"down.x"])
         assert (rules.mayCome(b"up"), rules.mayCome(b"down.a")) == (True, False)
@@ -106,7 +106,7 @@ class TestRules:
         assert free.mayCome(b"anything") and free.mayExport(b"x") is Verdict.DENIED
 
     def test_spoke(self) -> None:
-        """A spoke applies the permissions of its hub, and its settings."""
+        """A spoke applies the permissions of its hub, and the denials of its settings."""
         rules = spokeRules({"allow": ("a.*",), "deny": ()}, None, [b"a.x"], [b"secret"])
         assert (rules.mayCome(b"a.b"), rules.mayCome(b"a.x"), rules.mayCome(b"b")) == (
             True,
@@ -120,12 +120,12 @@ class TestRules:
 
     @pytest.mark.parametrize("subject", [b"$LDS.x", b"_GR_.x", b"$GR.x"])
     def test_always(self, subject: bytes) -> None:
-        """Some interest always passes."""
+        """Subjects of loop detection and of gateway replies are always allowed."""
         rules = LeafRules(Gate(()), Gate(()))
         assert rules.mayImport(subject) and rules.mayExport(subject) is Verdict.ALLOWED
 
     def test_responses(self) -> None:
-        """A response of a service passes."""
+        """A response of an imported service is always allowed."""
         assert LeafRules(Gate(()), Gate(())).mayCome(b"_R_.x.y")
 
     @pytest.mark.parametrize(
@@ -147,11 +147,14 @@ class TestRules:
     def test_acknowledgements(
         self, allow: Any, deny: tuple[bytes, ...], isAllowed: bool, subject: bytes
     ) -> None:
-        """Only who may ask a consumer for messages, or is permitted by name, settles them."""
+        """
+        An acknowledgement is allowed only if pulls from its consumer are, or if its subject is
+        named.
+        """
         assert LeafRules(Gate(allow, deny), Gate(())).mayCome(subject) is isAllowed
 
-    def test_told(self) -> None:
-        """A spoke reads the permissions that a hub writes."""
+    def test_permissionsAreRead(self) -> None:
+        """A spoke can read the permissions that a hub sends."""
         grant = Grant(
             publish=PermissionSet([b"a", b"b"], [b"c"]),
             subscribe=SubscribePermissions(None, [b"d q"]),
@@ -168,16 +171,16 @@ SERVERS = (b"$JSC.>", b"$NRG.>")
 
 
 class TestJetStream:
-    """The parts of JetStream that stay on their side."""
+    """The JetStream subjects that are not forwarded."""
 
     @pytest.mark.parametrize("domains", [("", ""), ("hub", ""), ("hub", "leaf"), ("hub", "hub")])
     def test_account(self, domains: tuple[str, str]) -> None:
-        """Requests without a domain are denied, for any domains."""
+        """Requests without a domain are denied, whatever the domains."""
         assert domainDenials("A", "SYS", domains, True, {}) == CLIENTS
         assert domainDenials("A", "", domains, False, {"A": "hub", "B": ""}) == CLIENTS
 
     def test_oneJetStream(self) -> None:
-        """There is no rule for an account without a default domain."""
+        """Nothing is denied in an account whose default domain is empty."""
         assert domainDenials("A", "SYS", ("", ""), False, {"A": ""}) == ()
 
     @pytest.mark.parametrize(
@@ -195,7 +198,7 @@ class TestJetStream:
     def test_system(
         self, domains: tuple[str, str], extends: bool, defaults: dict[str, str], isApart: bool
     ) -> None:
-        """The system account's traffic passes within one domain."""
+        """The system account's JetStream subjects are allowed only within one domain."""
         denials = domainDenials("SYS", "SYS", domains, extends, defaults)
         assert denials == (CLIENTS + SERVERS if isApart else ())
 
@@ -209,7 +212,7 @@ class TestJetStream:
 def test_verdict(
     allow: list[bytes] | None, deny: list[bytes], pattern: bytes, queue: bytes
 ) -> None:
-    """The verdict on a pattern is that of comparing it with each entry."""
+    """The verdict for a pattern equals that of comparing it with each entry."""
     allow = allow and [*allow, allow[0] + b" q"]
     deny += [rule + b" v1" for rule in deny[:1]]
 
@@ -232,7 +235,7 @@ def test_verdict(
 
 
 def test_verdictWork() -> None:
-    """The verdict on a pattern costs the same with any number of entries."""
+    """The verdict for a pattern takes the same work with any number of entries."""
     calls = []
     for count in (100, 4000):
         gate = Gate([b"a.%d" % number for number in range(count)], [b"d.*.%d" % count])

@@ -25,10 +25,10 @@ KEYS = ServerKeys()
 
 
 class TestHub:
-    """The connections that other brokers dial."""
+    """Leafnodes that dial this broker."""
 
     def test_letIn(self) -> None:
-        """A user of clients may be a leafnode, in the same account."""
+        """A user for clients may connect as a leafnode, to the same account."""
         host = Leafy(HUB).start()
         peer = host.peer()
         peer.take()
@@ -39,7 +39,7 @@ class TestHub:
         assert host.broker.accounts.leafnodes("A") == 1
 
     def test_wrongLoginIsRefused(self) -> None:
-        """A wrong login is refused."""
+        """A leafnode with a wrong password is refused."""
         host = Leafy(HUB).start()
         peer = host.peer(**{"pass": "x"})
         assert b"-ERR 'Authorization Violation'" in peer.take()
@@ -52,7 +52,7 @@ class TestHub:
         assert host.broker.accounts.leafnodes("B") == 1
 
     def test_places(self) -> None:
-        """The hub logs the place where it listens."""
+        """The log of the hub has the address of the listener."""
         with logLines() as lines:
             host = Leafy(HUB + ", advertise: 'h:1'").start()
         assert host.broker.addresses()["leafnodes"] == ["nats-leaf://127.0.0.1:7422"]
@@ -62,14 +62,14 @@ class TestHub:
         assert b'"leafnode_urls":["h:1"]' in peer.take()
 
     def test_portInUse(self) -> None:
-        """A port in use stops the broker."""
+        """A port in use ends the start of the broker."""
         host = Leafy(HUB)
         occupy(host.reactor, 7422)
         with pytest.raises(StartError, match="Error listening on leafnode port: 7422"):
             host.start()
 
     def test_stop(self) -> None:
-        """All connections end when it stops."""
+        """All leafnode connections end when the broker stops."""
         host = Leafy(HUB).start()
         peer = host.peer()
         host.broker.stopService()
@@ -88,7 +88,7 @@ class TestHub:
         accounts.admit(Grant("A"), Kind.HUB)
 
     def test_revoked(self) -> None:
-        """A user that a reload removes is closed."""
+        """A leafnode whose user a reload removes is disconnected."""
         host = Leafy(HUB).start()
         peer = host.peer()
         text = (TEXT % HUB).replace("user: a, password: a", "user: a, password: other")
@@ -98,10 +98,10 @@ class TestHub:
 
 
 class TestSpoke:
-    """The connections that this broker dials."""
+    """Hubs that this broker dials."""
 
     def test_dials(self) -> None:
-        """The spoke dials, joins its account, and identifies itself."""
+        """The spoke dials its hub, identifies itself, and connects its account."""
         host = Leafy(SPOKE).start()
         assert host.dialled() == [("10.0.0.1", 7422)]
         hub = host.answer()
@@ -110,7 +110,7 @@ class TestSpoke:
         assert host.broker.accounts.leafnodes("B") == 1
 
     def test_lostHubIsDialledAgain(self) -> None:
-        """The spoke dials again when it cannot connect, or is cut, a little later each time."""
+        """The spoke dials again after a failed or lost connection, with increasing pauses."""
         host = Leafy(SPOKE).start()
         with logLines() as lines:
             host.refuse()
@@ -128,7 +128,7 @@ class TestSpoke:
         assert len(host.dialled()) == 3
 
     def test_otherAddress(self) -> None:
-        """Each address has its turn, and so do the addresses that the peer announces."""
+        """The configured addresses are dialled in turn, and then those that the hub announces."""
         urls = "remotes: [ {urls: ['nats://10.0.0.1:1', 'nats://10.0.0.2:2'], no_randomize: true} ]"
         host = Leafy(urls).start()
         host.refuse()
@@ -140,7 +140,7 @@ class TestSpoke:
         assert host.dialled()[-1] == ("10.0.0.9", 9)
 
     def test_pause(self) -> None:
-        """A peer that found a loop is left in peace for a while."""
+        """A hub that detected a loop is not dialled for a while."""
         host = Leafy(SPOKE).start()
         hub = host.answer()
         hub.send(b"-ERR 'Loop detected for leafnode'\r\n")
@@ -150,21 +150,23 @@ class TestSpoke:
         assert len(host.dialled()) == 2
 
     def test_disabled(self) -> None:
-        """A remote may be there only for later."""
+        """A disabled remote is not dialled."""
         host = Leafy("remotes: [ {url: h, disabled: true} ]").start()
         assert host.dialled() == []
 
 
 class TestNeighbours:
-    """Workers, which are one server to leafnodes."""
+    """Workers, which are one server for leafnodes."""
 
     def neighbour(self, tmp_path: Path, number: int) -> Leafy:
-        """One of two, which have the keys of one server."""
+        """One of two workers, which have the keys of one server."""
         host = Leafy(SPOKE, hostCluster=HostCluster(str(tmp_path), number, 2), keys=KEYS)
         return host.start()
 
     def test_oneDials(self, tmp_path: Path) -> None:
-        """Only the one that has to dials remotes, and hangs up when it has to no more."""
+        """
+        Only the worker that is chosen dials remotes, and it disconnects when another one is chosen.
+        """
         host = self.neighbour(tmp_path, 2)
         service = host.broker.leafnodes
         assert service is not None and host.dialled() == []
@@ -184,7 +186,7 @@ class TestNeighbours:
         assert len(host.dialled()) == 2
 
     def test_reload(self, tmp_path: Path) -> None:
-        """A new remote is one of those that another neighbour dials."""
+        """A worker that does not dial remotes does not dial a new one after a reload."""
         host = self.neighbour(tmp_path, 2)
         host.reload(SPOKE.replace("]", ', {url: "nats://10.0.0.2:2", account: A} ]'))
         host.wait(5.0)
@@ -192,10 +194,10 @@ class TestNeighbours:
 
 
 class TestReload:
-    """Other settings."""
+    """Reloads with changed leafnodes."""
 
     def test_remotes(self) -> None:
-        """Remotes are added and removed. Those that stay are not disturbed."""
+        """A reload may add and remove remotes, and the others stay connected."""
         other = '{url: "nats://10.0.0.2:2", account: A}'
         host = Leafy(SPOKE).start()
         hub = host.answer()
@@ -209,7 +211,7 @@ class TestReload:
         assert service is not None and len(service.leafs) == 1
 
     def test_disabling(self) -> None:
-        """A remote can be disabled, and enabled again."""
+        """A reload may disable a remote, and enable it again."""
         host = Leafy(SPOKE).start()
         hub = host.answer()
         host.reload(SPOKE.replace("}", ", disabled: true}"))
@@ -221,7 +223,8 @@ class TestReload:
 
     def test_compression(self) -> None:
         """
-        A change of the compression of the block, or of a remote, applies to existing connections.
+        A reload that changes the compression of the block, or of a remote, applies to existing
+        connections.
         """
         host = Leafy(f"{HUB}, compression: fast, {SPOKE}").start()
         host.peer()
@@ -251,16 +254,14 @@ class TestReload:
         ],
     )
     def test_unsupportedReloadIsRefused(self, before: str, after: str) -> None:
-        """
-        A change that cannot take effect while the service runs is refused, and nothing changes.
-        """
+        """A reload with a change that needs a restart is refused, and nothing changes."""
         host = Leafy(before).start()
         with pytest.raises(ReloadError, match="config reload not supported for LeafNode"):
             host.reload(after)
         assert host.broker.settings.leafnodes == settingsOf(TEXT % before).leafnodes
 
     def test_fromNothing(self) -> None:
-        """Remotes can be added to a broker that had none."""
+        """A reload may add remotes to a broker without any."""
         host = Host("port: 4222, server_name: n1, accounts { A {}, B {} }").start()
         text = "port: 4222, server_name: n1, accounts { A {}, B {} }\nleafnodes { %s }"
         host.broker.reload(settingsOf(text % SPOKE))

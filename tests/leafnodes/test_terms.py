@@ -1,5 +1,5 @@
 """
-The terms of leafnodes.
+The terms of leafnodes, made from the settings.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ IDENTITY = LinkIdentity("ID", "n", "h", 7422, "h:7422")
 
 
 def test_info() -> None:
-    """INFO says how leafnodes connect."""
+    """INFO has the address for leafnodes, and whether TLS and a login are required."""
     settings = Settings(leafnodes=Leafnodes(tls=TLSSettings()))
     said = infoDocument(IDENTITY, settings, "C1", client_id=4)
     assert (said["cluster"], said["client_id"], said["ip"]) == ("C1", 4, "h:7422")
@@ -53,7 +53,7 @@ def test_connect() -> None:
 
 
 def test_domain() -> None:
-    """Both ends send the JetStream domain, if there is one."""
+    """INFO and CONNECT have the JetStream domain, if there is one."""
     settings = Settings(jetstream=JetStream(domain="hub"))
     remote, url = RemoteLeaf(("h:1",)), RemoteURL("h", 1)
     assert infoDocument(IDENTITY, settings, "C1")["domain"] == "hub"
@@ -72,23 +72,23 @@ TEXT = """
 
 
 def settings(text: str = "") -> tuple[Settings, Leafnodes]:
-    """Settings, and their block."""
+    """Settings, and their leafnodes block."""
     made = settingsOf(TEXT % text)
     assert made.leafnodes is not None
     return made, made.leafnodes
 
 
 class TestPlace:
-    """Limits and address of the broker."""
+    """The limits and the address of the broker."""
 
     def test_limits(self) -> None:
-        """The limits of clients apply where leafnodes have none."""
+        """The limits of clients apply unless the leafnodes block has its own."""
         limits = leafSettings(*settings('write_deadline: "3s", authorization { timeout: 7 }'))
         assert (limits.ping_interval, limits.max_pending, limits.max_payload) == (10.0, 1000, 5)
         assert (limits.write_deadline, limits.authorization.timeout) == (3.0, 7.0)
 
     def test_identity(self) -> None:
-        """Where we listen, or what is advertised."""
+        """The identity has the address of the listener, or the advertised one."""
         assert identityFrom(*settings(), "ID", 99).ip == "127.0.0.1:99"
         assert identityFrom(*settings("advertise: 'h:5'"), "ID", 99).ip == "h:5"
         assert identityFrom(Settings(), Leafnodes(), "ID", 0).ip == ""
@@ -108,12 +108,12 @@ class TestAuthorizer:
         return authorizer.grantFor(ConnectRequest(options=options))
 
     def test_clients(self) -> None:
-        """Without users of their own, leafnodes are let in as clients are."""
+        """Without users in the block, leafnodes use the users of clients."""
         checks = PasswordChecks(lambda *_: None, None)  # type: ignore[arg-type]
         assert authorizerFrom(*settings(), checks) is None
 
     def test_singleUser(self) -> None:
-        """The only user belongs to its account."""
+        """The single user of a block belongs to the block's account."""
         text = "authorization { user: u, pass: p, account: A }"
         grant = self.grant(text, **{"user": "u", "pass": "p"})
         assert (grant.account, grant.user, grant.maxPayload) == ("A", "u", 3)
@@ -121,7 +121,7 @@ class TestAuthorizer:
             self.grant(text, **{"user": "u", "pass": "x"})
 
     def test_users(self) -> None:
-        """Each user has an account."""
+        """Each user of a block belongs to its own account."""
         text = "authorization { users: [ {user: u, pass: p, account: B}, {user: v, pass: q} ] }"
         assert self.grant(text, **{"user": "u", "pass": "p"}).account == "B"
         assert self.grant(text, **{"user": "v", "pass": "q"}).account == "$G"
@@ -129,12 +129,12 @@ class TestAuthorizer:
             self.grant(text, user="w")
 
     def test_key(self) -> None:
-        """The owner of the key must sign."""
+        """A user with an nkey must sign the nonce."""
         with pytest.raises(Unauthorized):
             self.grant(f"authorization {{ nkey: {KEY}, account: A }}", nkey=KEY)
 
     def test_noLogin(self) -> None:
-        """Where no login is needed, leafnodes may have an account all the same."""
+        """A block without users may still name an account."""
         assert self.grant("authorization { account: B }").account == "B"
 
 
@@ -143,21 +143,21 @@ class TestAuthorizer:
     [("url: 'nats://h'", False), ("url: 'tls://h'", True), ("url: h, tls {}", True)],
 )
 def test_diallingTLS(text: str, isRequired: bool) -> None:
-    """TLS is done if either side asks for it."""
+    """A remote is dialled with TLS if either side requires it."""
     _, block = settings(f"remotes: [ {{ {text} }} ]")
     tls = diallingTLSFrom(block.remotes[0])
     assert tls.isRequired is isRequired and not tls.settings.handshake_first
 
 
 class TestAcceptingTLS:
-    """TLS with brokers that dial us."""
+    """TLS with leafnodes that dial us."""
 
     def test_noTLSBlock(self) -> None:
-        """Without a block there is no TLS."""
+        """There is no TLS without a TLS block."""
         assert acceptingTLSFrom(settings()[1]) is None
 
     def test_files(self, tmp_path: Path) -> None:
-        """The certificate is read, and a wrong file named."""
+        """The certificate is read, and a missing file is named in the error."""
         writeCertificates(tmp_path)
         certificate, key = tmp_path / "server.pem", tmp_path / "server-key.pem"
         text = f"tls {{ cert_file: '{certificate}', key_file: '{key}', first: '9ms' }}"

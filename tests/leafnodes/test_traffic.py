@@ -20,11 +20,11 @@ from tests.support import LinkRecorder, Recorder
 
 
 class TestTelling:
-    """The interest that the peer receives."""
+    """The interest that is sent to the peer."""
 
     @pytest.mark.parametrize("kind", list(Kind))
     def test_spoke(self, kind: Kind) -> None:
-        """A spoke receives all interest that its messages reach from here."""
+        """A spoke receives the interest of all origins except local services."""
         broker = Broker()
         broker.buses.accounts["A"].busFor(kind).subscribe(b"foo", Recorder(), b"")
         wire = broker.accepted()
@@ -33,7 +33,7 @@ class TestTelling:
 
     @pytest.mark.parametrize("kind", list(Kind))
     def test_hub(self, kind: Kind) -> None:
-        """A hub receives the interest that we serve."""
+        """A hub receives only the interest of our clients, services and spokes."""
         broker = Broker("spoke")
         wire = broker.hub()
         broker.buses.accounts["A"].busFor(kind).subscribe(b"foo", Recorder(), b"")
@@ -43,8 +43,8 @@ class TestTelling:
     @pytest.mark.parametrize("isHub", [False, True])
     def test_jetstream(self, isHub: bool) -> None:
         """
-        Requests to JetStream without a domain go to neither side, also if the other side wants
-        everything. A hub accepts such requests, as it accepts those to its domain.
+        Requests to JetStream without a domain are not sent, also if the peer subscribes to
+        everything. A spoke's requests without a domain are accepted, and a hub's are not.
         """
         broker = Broker()
         wire = broker.hub() if isHub else broker.spoke()
@@ -59,7 +59,7 @@ class TestTelling:
         assert wire.lines() == ([] if isHub else [b"LS+ $JS.API.>"])
 
     def test_defaultDomain(self) -> None:
-        """Where an account's default is no domain, its requests pass."""
+        """Requests without a domain are sent if the account's default domain is empty."""
         broker = Broker(settings=Settings(jetstream=JetStream(default_domains={"A": ""})))
         wire = broker.hub()
         wire.send(b"LS+ >\r\n")
@@ -68,8 +68,7 @@ class TestTelling:
     @pytest.mark.parametrize(("theirs", "isApart"), [("hub", False), ("leaf", True)])
     def test_domain(self, theirs: str, isApart: bool) -> None:
         """
-        A leafnode of another domain does not receive JetStream's internal messages of the system
-        account.
+        A leafnode of another domain receives no internal JetStream messages of the system account.
         """
         broker = Broker(settings=Settings(system_account="A", jetstream=JetStream(domain="hub")))
         broker.decider.answer = Grant("A")
@@ -79,7 +78,7 @@ class TestTelling:
 
     @pytest.mark.parametrize("isHub", [False, True])
     def test_origin(self, isHub: bool) -> None:
-        """A spoke counts as a user of ours. A hub has its own users, who are not known here."""
+        """A hub is a peer with users of its own, and a spoke counts as a user of ours."""
         broker = Broker()
         wire = broker.hub() if isHub else broker.spoke()
         heard = broker.subscribe(b"foo")
@@ -89,7 +88,7 @@ class TestTelling:
         assert origin.isPeer is isHub
 
     def test_groups(self) -> None:
-        """A peer receives the weight of a queue group, and every change of it."""
+        """A peer receives the weight of a queue group, and its changes."""
         broker = Broker()
         wire = broker.spoke()
         first = broker.subscribe(b"foo", b"q")
@@ -99,7 +98,7 @@ class TestTelling:
         assert wire.lines() == [b"LS+ foo q 1", b"LS+ foo q 2", b"LS+ foo q 1", b"LS- foo q"]
 
     def test_weightsOfOthers(self) -> None:
-        """A group behind another leafnode counts with its weight."""
+        """A queue group behind another leafnode is announced with its weight."""
         broker = Broker()
         one, other = broker.spoke(name="one"), broker.spoke(name="other")
         one.send(b"LS+ foo q 3\r\n")
@@ -109,7 +108,7 @@ class TestTelling:
         assert other.lines() == [b"LS- foo q"] and one.lines() == []
 
     def test_isolated(self) -> None:
-        """An isolated leafnode receives nothing from other leafnodes."""
+        """An isolated leafnode receives no interest of other leafnodes."""
         broker = Broker()
         one, other = broker.spoke(name="one", isolate=True), broker.spoke(name="other")
         for wire in (one, other):
@@ -118,7 +117,7 @@ class TestTelling:
         assert (one.lines(), other.lines()) == ([b"LS+ bar"], [b"LS+ foo", b"LS+ bar"])
 
     def test_sameCluster(self) -> None:
-        """Leafnodes of one cluster reach each other without us."""
+        """A leafnode receives no interest of another leafnode in the same cluster."""
         broker = Broker()
         wires = [broker.spoke(name=name, cluster="LC") for name in ("one", "two")]
         third = broker.spoke(name="three", cluster="other")
@@ -127,8 +126,7 @@ class TestTelling:
 
     def test_loopSubjects(self) -> None:
         """
-        A subject that detects loops is passed on even by a broker that passes on nothing else of a
-        hub's.
+        A spoke forwards a hub's subject for loop detection to its other hub, and no other interest.
         """
         broker = Broker("spoke")
         hubs = [broker.hub(cluster=name) for name in ("C1", "C2")]
@@ -160,7 +158,7 @@ class TestMessages:
         assert wire.take() == b"LMSG foo 2\r\nhi\r\n"
 
     def test_sentOnce(self) -> None:
-        """A leafnode gets a message once, however many subscriptions match."""
+        """A leafnode gets a message once, however many of its subscriptions match."""
         broker = Broker()
         wire = broker.spoke()
         wire.send(b"LS+ foo\r\nLS+ *\r\nLS+ >\r\n")
@@ -168,7 +166,7 @@ class TestMessages:
         assert wire.lines() == [b"LMSG foo 2", b"hi"]
 
     def test_noEcho(self) -> None:
-        """No message comes back, or goes to another leafnode of the same cluster."""
+        """A message is not sent back, nor to another leafnode of the sender's cluster."""
         broker = Broker()
         names = {"one": "LC", "two": "LC", "three": "", "four": "D"}
         wires = {name: broker.spoke(name=name, cluster=names[name]) for name in names}
@@ -193,14 +191,17 @@ class TestMessages:
         ],
     )
     def test_chosen(self, line: bytes, plain: int, member: int) -> None:
-        """The sender has chosen the groups."""
+        """A message reaches a queue group only if the sender has chosen the group."""
         broker = Broker()
         ears = broker.subscribe(b"foo"), broker.subscribe(b"foo", b"q")
         broker.spoke().send(line + b"\r\nhi\r\n")
         assert [len(ear.got) for ear in ears] == [plain, member]
 
     def test_chosenAgain(self) -> None:
-        """A mapping of other subjects gives no group a second copy of a later message."""
+        """
+        A mapping of other subjects does not make a queue group receive messages for which it was
+        not chosen.
+        """
         broker = Broker()
         ears = broker.subscribe(b"foo"), broker.subscribe(b"foo", b"q")
         made = [Mapping(b"other", [Destination(b"bar")])]
@@ -212,7 +213,9 @@ class TestMessages:
 
     @pytest.mark.parametrize("sharesHubs", [False, True])
     def test_sharedHub(self, sharesHubs: bool) -> None:
-        """A hub that neighbours share exchanges messages with them, and not with other hubs."""
+        """
+        Workers share a hub, which exchanges messages with all of them, but not with other hubs.
+        """
         broker = Broker()
         broker.leafs.sharesHubs = sharesHubs
         hub, other = broker.hub(), broker.hub(broker.remote(urls=("nats://127.0.0.1:7778",)))
@@ -230,7 +233,10 @@ class TestMessages:
         assert hub.lines() == ([b"LMSG far 1", b"x"] if sharesHubs else [])
 
     def test_nearestMember(self) -> None:
-        """A group's own members come first, then those of the cluster, then leafnodes."""
+        """
+        A message for a queue group goes to a local member, or else to one in the cluster, or else
+        to a leafnode.
+        """
         broker = Broker()
         account = broker.buses.accounts["A"]
         wire, route = broker.spoke(), LinkRecorder()
@@ -247,8 +253,8 @@ class TestMessages:
     @pytest.mark.parametrize("cluster, lines", [("", [b"LMSG foo | q 2", b"hi"]), ("C2", [])])
     def test_lastMemberGone(self, cluster: str, lines: list[bytes]) -> None:
         """
-        A message for a queue group whose last member here is gone goes back, unless the hub is a
-        member of a cluster, as with nats-server.
+        A message for a queue group whose last local member has gone is sent back, unless the hub is
+        a member of a cluster, as with nats-server.
         """
         broker = Broker()
         hub = broker.hub(cluster=cluster)
@@ -260,7 +266,7 @@ class TestMessages:
         assert (hub.lines(), member.got) == (lines, [])
 
     def test_afterwards(self) -> None:
-        """A message for a leafnode that has gone is dropped."""
+        """A message for a disconnected leafnode is dropped."""
         broker = Broker()
         wire = broker.spoke()
         wire.send(b"LS+ foo\r\n")
@@ -279,7 +285,7 @@ class TestMessages:
         assert wire.closed == "Protocol Violation"
 
     def test_loop(self) -> None:
-        """If our own interest comes back, the connection ends."""
+        """A connection over which our own subject for loop detection returns is closed."""
         broker = Broker()
         wire = broker.spoke()
         wire.send(b"LS+ %b\r\n" % broker.leafs.loopSubjectOf("A"))
@@ -288,10 +294,10 @@ class TestMessages:
 
 
 class TestOrigin:
-    """The stand-in for the peer."""
+    """The object that represents the peer."""
 
     def test_interfaces(self) -> None:
-        """The stand-in for a leafnode is a link that the lane may write to, and an origin."""
+        """The object for a peer is an origin, and a link that the lane may write to."""
         broker = Broker()
         traffic = broker.spoke().leaf.traffic
         assert traffic is not None
@@ -300,7 +306,7 @@ class TestOrigin:
         assert traffic.target.clientInfo(True).kind == "Leafnode"
 
     def test_answers(self) -> None:
-        """A peer that may only answer may answer just its requests."""
+        """A leafnode with only the permission to answer may answer each of its requests once."""
         broker = Broker()
         grant = Grant("A", publish=PermissionSet(()), responses=ResponsePermission(1, 10.0))
         broker.decider.answer = grant

@@ -62,7 +62,7 @@ class Pair:
 
     @property
     def leafs(self) -> Any:
-        """The hub's leafnodes."""
+        """The leafnodes of the hub."""
         return self.hub.broker.leafnodes.leafs  # type: ignore[union-attr]  # the hub has them
 
 
@@ -76,7 +76,7 @@ class Pair:
     ],
 )
 def test_messages(block: str, remote: str, isMasked: bool) -> None:
-    """Messages pass in both directions, with compression and without masks if both sides agree."""
+    """Messages pass in both directions, compressed and without masks if both sides agree."""
     pair = Pair(block, remote)
     pair.connect()
     near, far = pair.spoke.client(), pair.hub.memory.connect({"verbose": False})
@@ -94,7 +94,7 @@ def test_messages(block: str, remote: str, isMasked: bool) -> None:
 
 
 def test_shown() -> None:
-    """The log and the compression tell such a leafnode from others."""
+    """A leafnode over WebSocket has another label in the log, and no S2 compression."""
     pair = Pair()
     pair.connect()
     (leaf,) = pair.leafs
@@ -103,7 +103,7 @@ def test_shown() -> None:
 
 
 def test_connectionType() -> None:
-    """A user may be limited to leafnodes over WebSocket."""
+    """A user may be restricted to leafnodes over WebSocket."""
     users = (
         "authorization { users: [ {user: a, password: a, connection_types: [LEAFNODE]}, "
         "{user: b, password: b, connection_types: [LEAFNODE_WS]} ] }"
@@ -115,7 +115,7 @@ def test_connectionType() -> None:
 
 
 def test_declined() -> None:
-    """A peer that does not agree is dialled again later."""
+    """A hub that refuses WebSocket is dialled again later."""
     pair = Pair()
     host, port, dialling, *_ = pair.spoke.reactor.tcpClients.pop()
     protocol: Any = dialling.buildProtocol(None)
@@ -133,7 +133,7 @@ def test_declined() -> None:
 
 
 def test_silentPeer() -> None:
-    """A peer that does not answer in time is cut, and dialled again."""
+    """A hub that does not answer in time is disconnected, and dialled again."""
     pair = Pair(remote='first_info_timeout: "0.5s"')
     host, port, dialling, *_ = pair.spoke.reactor.tcpClients.pop()
     protocol: Any = dialling.buildProtocol(None)
@@ -147,7 +147,7 @@ def test_silentPeer() -> None:
 
 def test_stops() -> None:
     """
-    A broker that stops cuts a connection before its WebSocket handshake, and does not dial again.
+    A broker that stops closes a connection before its WebSocket handshake, and does not dial again.
     """
     pair = Pair()
     host, port, dialling, *_ = pair.spoke.reactor.tcpClients.pop()
@@ -162,7 +162,7 @@ def test_stops() -> None:
 
 
 def test_urls() -> None:
-    """A spoke learns the addresses for WebSocket, and dials them as such."""
+    """A spoke gets the WebSocket addresses of its hub, and dials them as such."""
     pair = Pair()
     pair.connect()
     pair.leafs.useUrls(["x:1"], ["127.0.0.1:8080", "other:9"])
