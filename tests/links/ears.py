@@ -1,8 +1,8 @@
 """
 Clients with real outboxes, on either lane, at a broker in memory.
 
-What they hear is written by their outboxes, byte for byte; a mouth publishes as a session
-does, what the lane takes first.
+The outboxes of ears write the bytes that they receive. A mouth publishes as a session does, first
+by the lane.
 """
 
 from __future__ import annotations
@@ -20,13 +20,11 @@ __all__ = ["Ear", "Home", "Mouth"]
 
 
 class Home(Protocol):
-    """
-    Where a client is: a broker with a bus for clients.
-    """
+    """A broker with a bus for clients."""
 
     @property
     def batch(self) -> Any:
-        """In which outboxes write."""
+        """The flush batch of outboxes."""
 
     def bus(self) -> Any:
         """The bus for clients."""
@@ -37,7 +35,7 @@ class Ear:
     """
     A client with an outbox.
 
-    @ivar heard: the bytes that it got.
+    @ivar heard: the bytes that it has received.
     """
 
     def __init__(self, names: Names, home: Home) -> None:
@@ -62,9 +60,7 @@ class Ear:
 
 
 class Mouth(Ear):
-    """
-    A client that publishes, as a session would have it.
-    """
+    """A client that publishes, like a session."""
 
     def __init__(self, names: Names, home: Home) -> None:
         super().__init__(names, home)
@@ -75,9 +71,9 @@ class Mouth(Ear):
 
     def say(self, data: bytes) -> int:
         """
-        Publish.
+        Publish frames.
 
-        @return: how many messages the lane took.
+        @return: the number of messages that the lane took.
         """
         self._decoder.append(data)
         taken = 0

@@ -1,7 +1,7 @@
 """
-Brokers with links on a reactor in memory, and the peers on both ends of their connections.
+Brokers with links on a reactor in memory, and the peers at the other ends.
 
-Nothing listens and nobody is dialled; each connection is there when a test says so.
+Nothing listens and nothing is dialled; the test opens each connection.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["LinkHost", "occupy"]
 
 
 def occupy(reactor: Any, taken: int) -> None:
-    """Have a port be somebody else's."""
+    """Make a port appear in use."""
     listen = reactor.listenTCP
 
     def refuse(port: int, *arguments: Any, **more: Any) -> Any:
@@ -41,15 +41,15 @@ class LinkHost(Host):
         return server
 
     def accepted(self, port: int, said: bytes = b"") -> MemoryTransport:
-        """Somebody dials it and says something."""
+        """A peer that connects to the broker and sends data."""
         return self._connected(self.factory(port), said)
 
     def dialled(self) -> list[tuple[str, int]]:
-        """Where it has dialled so far."""
+        """The addresses that the broker has dialled so far."""
         return [(client[0], client[1]) for client in self.reactor.tcpClients]
 
     def answered(self, place: int = -1, said: bytes = b"") -> MemoryTransport:
-        """Answer an attempt, and say something."""
+        """Accept an outgoing connection, and send data."""
         return self._connected(self.reactor.tcpClients[place][2], said)
 
     def _connected(self, factory: Any, said: bytes) -> MemoryTransport:
@@ -63,7 +63,7 @@ class LinkHost(Host):
         return transport
 
     def refuse(self, place: int = -1) -> None:
-        """Refuse an attempt."""
+        """Refuse an outgoing connection."""
         factory = self.reactor.tcpClients[place][2]
         factory.clientConnectionFailed(None, Failure(ConnectionRefusedError()))
         self.settle()

@@ -1,8 +1,6 @@
 """
 Shared parts of the tests of links of every kind: a clock that only the test moves, and peers that
-send what the test sends.
-
-Nothing happens but by the test's doing.
+the test plays.
 """
 
 from __future__ import annotations
@@ -30,14 +28,14 @@ __all__ = ["AccountNode", "LinkNode", "LinkWire", "linked", "said"]
 
 
 def said(operation: bytes, usual: Mapping[str, Any], changes: Mapping[str, Any]) -> bytes:
-    """A usual line of a peer, with changes."""
+    """A usual line of a peer, with some fields replaced."""
     return b"%b %b \r\n" % (operation, json.dumps({**usual, **changes}).encode())
 
 
 def linked(timeout: float = 2.0, **changes: Any) -> Settings:
     """
-    @param timeout: for the handshake.
-    @return: settings as links have them.
+    @param timeout: the time for the handshake.
+    @return: settings of links.
     """
     usual = {"ping_interval": 30.0, "max_control_line": 1 << 16, "max_payload": 64 << 20}
     authorization = AuthorizationSettings(timeout=timeout)
@@ -46,9 +44,9 @@ def linked(timeout: float = 2.0, **changes: Any) -> Settings:
 
 class LinkNode:
     """
-    A broker as far as links are concerned.
+    A broker with only what links need.
 
-    @ivar context: what its links share.
+    @ivar context: the common state of its links.
     """
 
     def __init__(self, clock: Clock | None, random: Random, limits: Settings | None) -> None:
@@ -60,7 +58,7 @@ class LinkNode:
         )
 
     def settle(self, seconds: float = 0.0) -> None:
-        """Let happen what is due."""
+        """Run all calls that are due."""
         for _ in range(60):
             self.clock.advance(0)
         if seconds:
@@ -71,26 +69,26 @@ class LinkNode:
 
 class AccountNode(LinkNode):
     """
-    A broker with accounts, too.
+    A broker with accounts too.
 
-    @ivar buses: has them as C{accounts}, by their names.
+    @ivar buses: the accounts by name, as C{accounts}.
     """
 
     buses: Any
 
     def bus(self, account: str = "A") -> Any:
-        """A client's bus of an account."""
+        """A bus of an account for clients."""
         return self.buses.accounts[account].busFor(Kind.CLIENT)
 
     def subscribe(self, pattern: bytes, queue: bytes = b"", account: str = "A") -> Recorder:
-        """Somebody subscribes."""
+        """Subscribe as a client."""
         recorder = Recorder()
         recorder.subscription = self.bus(account).subscribe(pattern, recorder, None, queue)
         self.settle()
         return recorder
 
     def publish(self, subject: bytes, body: bytes = b"hi", account: str = "A", **more: Any) -> int:
-        """Somebody publishes."""
+        """Publish as a client."""
         message = Message(subject, body, **{"origin": SOMEBODY, **more})
         count = int(self.bus(account).publish(message))
         self.settle()
@@ -103,9 +101,9 @@ SOMEBODY = object()
 
 class LinkWire:
     """
-    A peer that the test controls.
+    A peer that the test plays.
 
-    @cvar INTRODUCTIONS: what lines begin with that L{lines} leaves out.
+    @cvar INTRODUCTIONS: the beginnings of lines that L{lines} omits.
     """
 
     INTRODUCTIONS: tuple[bytes, ...] = (b"INFO", b"CONNECT")
@@ -119,17 +117,17 @@ class LinkWire:
         node.settle()
 
     def send(self, data: bytes) -> None:
-        """Say something."""
+        """Send data to the broker."""
         self.transport.send(data)
         self.node.settle()
 
     def take(self) -> bytes:
-        """The lines that were sent to the peer."""
+        """The bytes sent to the peer since the last call."""
         self.node.settle()
         return self.transport.take()
 
     def lines(self) -> list[bytes]:
-        """The same, cut into lines, without introductions."""
+        """The lines sent to the peer, without introductions."""
         lines = self.take().split(b"\r\n")
         return [line for line in lines if line and not line.startswith(self.INTRODUCTIONS)]
 
@@ -143,7 +141,7 @@ class LinkWire:
         self.send(BEGIN + b"".join(map(plain, pieces)))
 
     def unpack(self) -> tuple[bytes, bytes]:
-        """The output to the peer: first the plain part, and then the part in S2."""
+        """The output to the peer: its plain part, and its decompressed part."""
         before, begin, stream = self.take().partition(BEGIN)
         decoder, data = S2Decoder(), b""
         decoder.feed(begin + stream)
@@ -152,16 +150,16 @@ class LinkWire:
         return before, data
 
     def hangUp(self) -> None:
-        """Go."""
+        """Close the connection."""
         self.transport.hangUp()
         self.node.settle()
 
     @property
     def link(self) -> Any:
-        """Our side of it."""
+        """The broker's side of the connection."""
         return self.protocol.link
 
     @property
     def closed(self) -> str:
-        """Why it was closed; empty while it is not."""
+        """The reason for which the connection was closed; empty while it is open."""
         return str(self.link.reason)

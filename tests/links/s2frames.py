@@ -1,5 +1,5 @@
 """
-S2 streams for tests: chunks that are right, and chunks that are not.
+Valid and invalid chunks of S2 streams for tests.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def plain(content: bytes) -> bytes:
 
 
 def compressed(block: bytes, content: bytes) -> bytes:
-    """A chunk with a block that should stand for the content."""
+    """A chunk with a block that should decompress to the content."""
     return chunk(0, checksum(content) + block)
 
 

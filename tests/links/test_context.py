@@ -10,13 +10,13 @@ from tests.routes.clusters import Node
 
 
 def test_numbers() -> None:
-    """Links have numbers of their own."""
+    """Links have a series of numbers."""
     context = Node().context
     assert [context.nextNumber() for _ in range(3)] == [1, 2, 3]
 
 
 def test_defaults() -> None:
-    """Settings are those of links, and traces are off."""
+    """By default the settings are those of links, and nothing is traced."""
     context = Node().context
     assert context.settings == linked()
     assert context.settings.ping_interval == 30.0 and context.settings.max_pending == 64 << 20
@@ -24,7 +24,7 @@ def test_defaults() -> None:
 
 
 def test_tracing() -> None:
-    """As much is traced as of clients, and no longer than that is."""
+    """Lines are traced as those of clients are, with the same maximum length."""
     context = Node().context
     context.useTracing(Logging(trace=True, max_traced_msg_len=7))
     assert (context.tracing, context.maxTraced) == (True, 7)

@@ -1,5 +1,5 @@
 """
-Dialling one peer until it answers.
+Repeated attempts to connect to a peer until it answers.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tests.server.support import logLines
 
 class Dialled:
     """
-    Somebody who is dialled.
+    A peer that is dialled.
 
-    @ivar at: when attempts were made.
+    @ivar at: the times of the attempts.
     @ivar attempts: the attempts.
-    @ivar outcomes: what came of it.
+    @ivar outcomes: their results.
     """
 
     def __init__(self, terms: DialTerms) -> None:
@@ -43,13 +43,13 @@ class Dialled:
         )
 
     def connect(self) -> Deferred[Any]:
-        """One attempt."""
+        """Begin an attempt."""
         self.at.append(self.clock.seconds())
         self.attempts.append(Deferred())
         return self.attempts[-1]
 
     def refuse(self, count: int, step: float = 0.01) -> None:
-        """Have a number of attempts fail."""
+        """Let a number of attempts fail."""
         for _ in range(count):
             while not self.attempts or self.attempts[-1].called:
                 self.clock.advance(step)
@@ -57,7 +57,7 @@ class Dialled:
 
 
 def test_reached() -> None:
-    """An attempt that succeeds is the last."""
+    """No attempt follows a successful one."""
     dialled = Dialled(DialTerms())
     dialled.dialler.start()
     dialled.clock.advance(0)
@@ -68,7 +68,7 @@ def test_reached() -> None:
 
 
 def test_steady() -> None:
-    """Without backoff the pause is the same, but for the jitter, for ever."""
+    """Without backoff the pause between attempts stays the same, except for the jitter."""
     dialled = Dialled(DialTerms())
     dialled.dialler.start()
     dialled.refuse(50)
@@ -78,7 +78,7 @@ def test_steady() -> None:
 
 
 def test_backoff() -> None:
-    """With backoff it doubles, up to a bound."""
+    """With backoff the pause between attempts doubles, up to a limit."""
     dialled = Dialled(DialTerms(longest=30.0, jitter=0.0))
     dialled.dialler.start()
     dialled.refuse(9, 0.5)
@@ -87,7 +87,7 @@ def test_backoff() -> None:
 
 
 def test_gaveUp() -> None:
-    """Dialling ends after the number of attempts."""
+    """Dialling ends after the maximum number of attempts."""
     dialled = Dialled(DialTerms(retries=2))
     dialled.dialler.start()
     dialled.refuse(3)
@@ -95,7 +95,7 @@ def test_gaveUp() -> None:
 
 
 def test_delayedStart() -> None:
-    """Dialling can begin later, with a random delay."""
+    """The first attempt may be delayed, with a random addition."""
     dialled = Dialled(DialTerms())
     dialled.dialler.start(1.0)
     dialled.clock.advance(0.999)
@@ -105,7 +105,7 @@ def test_delayedStart() -> None:
 
 
 def test_stopped() -> None:
-    """If it is stopped before, during, or between attempts, nothing happens any more."""
+    """A dialler that is stopped before, during, or between attempts makes no more."""
     with logLines() as lines:
         before = Dialled(DialTerms())
         before.dialler.start(1.0)
@@ -125,7 +125,10 @@ def test_stopped() -> None:
 
 
 def test_reports() -> None:
-    """The first failure is an error, and each so manieth; the others are for debugging."""
+    """
+    The first failure and every later one at an interval is logged as an error, and others for
+    debugging.
+    """
     dialled = Dialled(DialTerms(reports=3))
     with logLines() as lines:
         dialled.dialler.start()
@@ -143,17 +146,17 @@ def test_reports() -> None:
     ],
 )
 def test_endpoint(host: str, kind: type) -> None:
-    """Names are looked up, addresses are dialled as they are."""
+    """Host names are resolved, and IP addresses are dialled directly."""
     assert type(peerEndpoint(Clock(), host, 1, 5.0)) is kind
 
 
 def test_socketFile() -> None:
-    """A path without a port is that of a UNIX socket."""
+    """A path without a port is dialled as a Unix socket."""
     assert type(peerEndpoint(Clock(), "/run/socket", 0, 5.0)) is UNIXClientEndpoint
 
 
 def test_reportsNothing() -> None:
-    """If there is no report, failures have the level debug."""
+    """Without an interval for reports, all failures are logged for debugging."""
     dialled = Dialled(DialTerms(reports=0))
     with logLines() as lines:
         dialled.dialler.start()
@@ -163,10 +166,10 @@ def test_reportsNothing() -> None:
 
 class Dialling:
     """
-    Peers that are dialled by their names.
+    Diallers of several peers, by name.
 
-    @ivar attempts: the attempts, by their peer.
-    @ivar outcomes: the outcomes, by their peer.
+    @ivar attempts: the attempts, by peer.
+    @ivar outcomes: the results, by peer.
     """
 
     def __init__(self) -> None:
@@ -176,7 +179,7 @@ class Dialling:
         self.outcomes: list[tuple[str, bool]] = []
 
     def dial(self, name: str, after: float = 0.0) -> None:
-        """Have somebody dialled, twice at most."""
+        """Dial a peer, twice at most."""
 
         def connect() -> Deferred[Any]:
             self.attempts.append((name, Deferred()))
@@ -189,13 +192,13 @@ class Dialling:
         self.diallers.dial(name, f"to {name}", DialTerms(retries=1), connect, after, over)
 
     def dialled(self, seconds: float = 0.0) -> list[str]:
-        """The places that have been dialled after some time."""
+        """The addresses that were dialled after some time."""
         self.reactor.advance(seconds)
         return [name for name, _ in self.attempts]
 
 
 def test_diallersOpen() -> None:
-    """Before the link is open, no address is dialled."""
+    """No address is dialled before the diallers are opened."""
     dialling = Dialling()
     dialling.dial("a")
     assert dialling.dialled(9.0) == [] and list(dialling.diallers) == []
@@ -206,7 +209,7 @@ def test_diallersOpen() -> None:
 
 def test_onePeerAtATime() -> None:
     """
-    A peer that is being dialled is not dialled a second time. Afterwards it can be dialled again.
+    A peer that is being dialled is not dialled a second time, but it can be dialled again later.
     """
     dialling = Dialling()
     dialling.diallers.open()
@@ -222,7 +225,7 @@ def test_onePeerAtATime() -> None:
 
 
 def test_dialAgainAfterGivingUp() -> None:
-    """A peer that does not answer is given up by its terms, and the callback is called."""
+    """A peer that does not answer is given up after its attempts, and the callback is called."""
     dialling = Dialling()
     dialling.diallers.open()
     dialling.dial("a")
@@ -235,7 +238,7 @@ def test_dialAgainAfterGivingUp() -> None:
 
 
 def test_stopOnePeer() -> None:
-    """Stopping one dialler does not stop the others."""
+    """Stopping the dialler of one peer does not stop others."""
     dialling = Dialling()
     dialling.diallers.open()
     dialling.dial("a")
@@ -246,7 +249,7 @@ def test_stopOnePeer() -> None:
 
 
 def test_diallersClose() -> None:
-    """When it is closed, attempts end and none begin."""
+    """Closing the diallers ends all attempts, and no new one begins."""
     dialling = Dialling()
     dialling.diallers.open()
     dialling.dial("a")
@@ -261,7 +264,7 @@ def test_diallersClose() -> None:
 
 
 def test_connect() -> None:
-    """A place is dialled by one attempt, with a limit."""
+    """An address is dialled once, with a time limit."""
     dialling = Dialling()
     factory = Factory()
     connecting = dialling.diallers.connect("127.0.0.1", 7, 5.0, factory)

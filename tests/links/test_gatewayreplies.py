@@ -1,5 +1,5 @@
 """
-Whose mapped reply subjects are, and how answers find their way back.
+The reply subjects that gateways map, and the way of the answers.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ ELSEWHERE = OURS.prefix[:-7] + b"member."
 
 
 def test_newHash() -> None:
-    """Six letters, those of nats-server."""
+    """The hash in a reply prefix has six letters, as in nats-server."""
     assert newHash(CLUSTER) == b"F2cAWZ"
     assert newHash(SERVER) == b"lwpwmG"
 
 
 def test_oldHash() -> None:
-    """Four hexadecimal digits of the same digest."""
+    """The hash in an old reply prefix has four hexadecimal digits, as in nats-server."""
     assert oldHash(CLUSTER) == b"0fbc"
     assert len(oldHash("\u00e4")) == 4
 
 
 def test_prefixes() -> None:
-    """The prefix of our own reply subjects, and that of others'."""
+    """Our own reply prefix is recognized, and those of others."""
     names = ReplyNames(CLUSTER, SERVER)
     assert names.prefix == b"_GR_.F2cAWZ.lwpwmG."
     assert names.oldPrefix == b"$GR.%b." % oldHash(CLUSTER)
@@ -37,7 +37,7 @@ def test_prefixes() -> None:
 
 
 def test_destination() -> None:
-    """Ours, another member's of our cluster, or of another cluster."""
+    """An answer belongs to us, to another member of our cluster, or to another cluster."""
     names = ReplyNames(CLUSTER, SERVER)
     assert names.destination(b"_GR_.F2cAWZ.lwpwmG._INBOX.x") == (b"", b"_INBOX.x")
     assert names.destination(names.oldPrefix + b"_INBOX.x") == (b"", b"_INBOX.x")
@@ -53,13 +53,13 @@ def replyRouter(town: Town) -> GatewayReplyRouter:
 
 
 def test_notMapped() -> None:
-    """A message to any other subject is left alone."""
+    """A message without a reply prefix is ignored."""
     town = Town()
     assert not replyRouter(town).take("A", Message(b"_INBOX.x"), True)
 
 
 def test_fromMember() -> None:
-    """A message from a member is delivered here: it is not sent to a further member."""
+    """An answer from a member is delivered here, and not sent to another member."""
     town, heard, member = Town(), Recorder(), LinkRecorder()
     town.bus().subscribe(b"r", heard)
     town.members[b"member"] = member
@@ -69,7 +69,7 @@ def test_fromMember() -> None:
 
 
 def test_fromCluster() -> None:
-    """An answer from another cluster goes to the member that mapped it."""
+    """An answer from another cluster is sent to the member that mapped its reply subject."""
     town, heard, member = Town(), Recorder(), LinkRecorder()
     town.bus().subscribe(b"r", heard)
     town.members[b"member"] = member
@@ -78,7 +78,7 @@ def test_fromCluster() -> None:
 
 
 def test_answerThatAsks() -> None:
-    """The prefix that leads the answer to an answer back is kept."""
+    """The reply subject of an answer leads to the cluster that mapped it."""
     town, heard = Town(), Recorder()
     town.bus().subscribe(b"r", heard)
     out = town.leaving()
@@ -91,5 +91,5 @@ def test_answerThatAsks() -> None:
 
 
 def test_unknownAccount() -> None:
-    """An answer in an unknown account is taken, and reaches no receiver."""
+    """An answer in an unknown account reaches no receiver."""
     assert replyRouter(Town()).take("B", Message(OURS.prefix + b"r"), False)

@@ -1,7 +1,8 @@
 """
-Clusters of three in memory, with seeded histories: clients come and go, publish, and links are cut
-meanwhile. No client ever receives a message twice, or out of its publisher's order. Once the links
-work again, every member knows exactly the interest of the others, and every message arrives.
+Clusters of three in memory, with seeded histories: clients connect, publish and disconnect, and
+links break. No client ever receives a message twice, or out of its publisher's order. After the
+links are restored, every member knows exactly the interest of the others, and every message
+arrives.
 
 C{python -m tests.links.test_histories SEED} plays one history again.
 """
@@ -30,9 +31,7 @@ PATTERNS = [b"a", b"a.*", b">", b"b.>", b"*"]
 
 
 class History:
-    """
-    One cluster and what happens to it.
-    """
+    """A cluster, and its events."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -57,7 +56,7 @@ class History:
         self.nodes[0].settle(seconds)
 
     def step(self) -> None:
-        """One thing happens."""
+        """Let one random event happen."""
         random = self.random
         what = random.random()
         place, account = random.randrange(3), random.choice(["A", "B"])
@@ -80,7 +79,7 @@ class History:
             self.settle(random.choice([0.05, 0.5, 2.0]))
 
     def publish(self, place: int, account: str, subject: bytes) -> bytes:
-        """Somebody publishes; each message is numbered by its publisher and subject."""
+        """Publish as a client. Each message is numbered by its publisher and subject."""
         key = place, account, subject
         self.numbers[key] += 1
         body = b"%d %b %b %d" % (place, account.encode(), subject, self.numbers[key])
@@ -88,7 +87,7 @@ class History:
         return body
 
     def checkHeard(self) -> None:
-        """No client heard a message twice, or out of order."""
+        """Check that no client received a message twice, or out of order."""
         for *_, recorder in self.clients:
             last: dict[bytes, int] = {}
             for body in recorder.bodies:
@@ -97,7 +96,7 @@ class History:
                 last[publisher] = int(number)
 
     def checkWhole(self) -> None:
-        """Every member knows the interest of the others, and nothing else."""
+        """Check that every member knows the interest of the others, and nothing else."""
         for node in self.nodes:
             assert len(node.peers()) == 2, f"{node.cluster.identity.server_name}: {node.peers()}"
             for other in self.nodes:
@@ -113,7 +112,7 @@ class History:
                 assert told == self.served(self.nodes.index(other))
 
     def served(self, place: int) -> Counter[tuple[bytes, bytes, bytes, int]]:
-        """The subjects that a member serves, as others are to know them."""
+        """The interest of a member that others should know."""
         counts = Counter(
             (account.encode(), pattern, queue)
             for where, account, pattern, queue, _ in self.clients
@@ -122,7 +121,7 @@ class History:
         return Counter((*key, count if key[2] else 0) for key, count in counts.items())
 
     def checkArrives(self) -> None:
-        """Whatever is published now arrives: at plain subscribers, and once in each group."""
+        """Check that new messages reach all plain subscribers, and one member of each group."""
         for place in range(3):
             for account in ("A", "B"):
                 for subject in SUBJECTS:
@@ -140,7 +139,7 @@ class History:
                     assert groups == Counter(dict.fromkeys(expected, 1))
 
     def play(self) -> None:
-        """From the beginning to the end."""
+        """Play the history from the beginning to the end."""
         self.settle(1.0)
         for _ in range(STEPS):
             self.step()
@@ -156,7 +155,7 @@ class History:
 
 
 def play(seed: int) -> None:
-    """Play one history; a failure names it."""
+    """Play one history, whose seed is named if it fails."""
     try:
         History(seed).play()
     except Exception as error:
@@ -165,7 +164,7 @@ def play(seed: int) -> None:
 
 @pytest.mark.parametrize("first", range(SEEDS.start, SEEDS.stop, 10))
 def test_histories(first: int) -> None:
-    """Ten histories, each with its own seed."""
+    """Ten histories with different seeds lose, repeat and reorder no message."""
     for seed in range(first, first + 10):
         play(seed)
 

@@ -1,5 +1,5 @@
 """
-Brokers of one server, on one machine: their routes over UNIX sockets.
+Brokers that are one server on one machine, with routes over Unix sockets.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ class Caller:
         self.say(b"CONNECT %b\r\n" % line.encode("ascii"))
 
     def say(self, data: bytes) -> bytes:
-        """Send a line. Return the output until the answer to a PING."""
+        """Send a line, and return the output until the answer to a PING."""
         self.socket.send(data + b"PING\r\n")
         return self.upTo(b"PONG\r\n").removesuffix(b"PONG\r\n")
 
     def upTo(self, end: bytes) -> bytes:
-        """The input up to an end, but for later INFO lines."""
+        """The input up to an ending, without later INFO lines."""
         return re.sub(rb"(?m)^INFO [^\n]*\n", b"", self._input(end))
 
     def _input(self, end: bytes) -> bytes:
@@ -79,9 +79,7 @@ class Caller:
 
 
 class Street(RealReactor):
-    """
-    HostCluster, by their numbers.
-    """
+    """Brokers that are one server, by their numbers."""
 
     def __init__(self, directory: Path, text: str = "") -> None:
         super().__init__()
@@ -122,14 +120,14 @@ class Street(RealReactor):
         return caller
 
     def interestOf(self, number: int) -> int:
-        """The interest of its neighbours that a broker knows."""
+        """The interest of other brokers that a broker knows."""
         membership = self.brokers[number].membership
         assert membership is not None
         traffics: list[Any] = [route.traffic for route in membership.cluster]
         return sum(len(traffic.interest) for traffic in traffics)
 
     def stop(self) -> None:
-        """Stop everything."""
+        """Stop all brokers."""
         for caller in self.callers:
             caller.socket.close()
         for number in list(self.brokers):
@@ -139,7 +137,7 @@ class Street(RealReactor):
 
 @pytest.fixture
 def street(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Street]:
-    """Two neighbours that have met."""
+    """Two brokers with a route between them."""
     made = Street(tmp_path, getattr(request, "param", ""))
     try:
         made.begin(1, 2)
@@ -149,12 +147,12 @@ def street(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Street]:
 
 
 class TestRoutes:
-    """Real sockets."""
+    """Brokers with real sockets."""
 
     pytestmark = POLLED
 
     def test_publish(self, street: Street) -> None:
-        """A message reaches the subscribers of both, over sockets of the poller."""
+        """A message reaches subscribers at both brokers, over sockets of the poller."""
         near, far = street.call(1), street.call(2)
         before = street.interestOf(1)
         far.say(b"SUB foo 1\r\n")
@@ -170,7 +168,7 @@ class TestRoutes:
             assert not route.compression.isOn
 
     def test_request(self, street: Street) -> None:
-        """A request is answered by a client of the other."""
+        """A request is answered by a client of the other broker."""
         near, far = street.call(1), street.call(2)
         before = street.interestOf(1)
         far.say(b"SUB ask 1\r\n")
@@ -182,7 +180,7 @@ class TestRoutes:
 
     @pytest.mark.parametrize("street", [TWO], indirect=True)
     def test_accounts(self, street: Street) -> None:
-        """Accounts stay apart over the route, except for their imports."""
+        """Accounts are separate over the route, except for their imports."""
         near, same = street.call(1), street.call(2, user="a", **{"pass": "a"})
         other = street.call(2, user="b", **{"pass": "b"})
         before = street.interestOf(1)
@@ -196,8 +194,8 @@ class TestRoutes:
     @pytest.mark.parametrize("street", ["fast_lane: true", "fast_lane: false"], indirect=True)
     def test_queueGroup(self, street: Street) -> None:
         """
-        Every member of a queue group has the same share, at every broker. Plain subscribers get all
-        messages.
+        Every member of a queue group gets the same share, at either broker, and plain subscribers
+        get all messages.
         """
         first, second = street.call(1), street.call(2)
         before = street.interestOf(1)
@@ -213,7 +211,7 @@ class TestRoutes:
         assert 300 - 75 < there.count(b"MSG q 7 ") < 300 + 75
 
     def test_queueGroupElsewhere(self, street: Street) -> None:
-        """A group without a member here is served by those of neighbours."""
+        """A group without a local member is served by members at the other broker."""
         first, second = street.call(1), street.call(2)
         before = street.interestOf(1)
         second.say(b"SUB q g 7\r\n")
@@ -223,7 +221,9 @@ class TestRoutes:
 
     @pytest.mark.parametrize("street", ["max_payload: 1000, max_pending: 1000"], indirect=True)
     def test_maxPending(self, street: Street) -> None:
-        """The limit for one slow client does not cut a route, which all clients share."""
+        """
+        The limit of pending bytes for a client does not close a route, which all clients share.
+        """
         for broker in street.brokers.values():
             assert broker.membership is not None
             (route,) = broker.membership.cluster
@@ -231,7 +231,9 @@ class TestRoutes:
             assert route.outbox.limit == 1 << 26
 
     def test_laterAccount(self, street: Street) -> None:
-        """An account that is made later, as its JWT has come, is known to both."""
+        """
+        An account that is created later, when its JWT arrives, is announced to the other broker.
+        """
         for broker in street.brokers.values():
             broker.accounts.include("LATER", AccountLimits())
         near, far = (
@@ -244,7 +246,7 @@ class TestRoutes:
         street.until(lambda: recorder.got)
 
     def test_oneServer(self, street: Street) -> None:
-        """Clients see one server and nothing of its parts, which have their own identities."""
+        """Clients see one server, although its brokers have identities of their own."""
         first, second = street.call(1), street.call(2)
         for info in (first.info, second.info):
             assert info["server_id"] == street.keys.id
@@ -262,7 +264,10 @@ class TestRoutes:
         assert len(ids | {street.keys.id}) == 3
 
     def test_restarted(self, street: Street) -> None:
-        """A broker that ends takes its interest with it. It is found again when it is back."""
+        """
+        The interest of a broker that ends is removed, and the broker is connected again after a
+        restart.
+        """
         near, far = street.call(1), street.call(2)
         before = street.interestOf(2)
         near.say(b"SUB foo 1\r\n")
@@ -282,7 +287,7 @@ class TestRoutes:
         assert back.upTo(b"hi\r\n") == b"MSG foo 1 2\r\nhi\r\n"
 
     def test_cluster(self, tmp_path: Path) -> None:
-        """With a cluster, neighbours and other members are in it; news of one reach the other."""
+        """With a cluster, both brokers have routes to each other and to another member."""
         made = Street(tmp_path, 'cluster { name: C, listen: "127.0.0.1:-1", pool_size: 2 }')
         try:
             made.begin(1, 2)
@@ -308,7 +313,7 @@ class TestRoutes:
             made.stop()
 
     def test_routeBetween(self, tmp_path: Path) -> None:
-        """Neighbours whose settings name one of them have no second route."""
+        """Brokers whose settings have a route to one of them have no second route."""
         made = Street(tmp_path, 'cluster { name: C, listen: "127.0.0.1:-1" }')
         try:
             made.begin(1)
@@ -333,7 +338,10 @@ class TestSettings:
     """Brokers in memory."""
 
     def test_listens(self) -> None:
-        """A broker without a cluster listens at its socket, dials lower numbers, and is silent."""
+        """
+        A broker without a cluster listens on its Unix socket, dials lower numbers, and logs nothing
+        about it.
+        """
         with logLines(False) as lines:
             host = Host("", hostCluster=HostCluster("/neighbours", 3, 3)).start()
         assert [server[0] for server in host.reactor.unixServers] == ["/neighbours/worker-3"]
@@ -344,7 +352,7 @@ class TestSettings:
         assert not [line for line in lines if "luster" in line or "route " in line]
 
     def test_names(self) -> None:
-        """A named server's parts have names of their own in a cluster."""
+        """The brokers of a named server have names of their own in a cluster."""
         host = Host("server_name: N", hostCluster=HostCluster("/neighbours", 3, 3))
         assert host.broker.membership is not None
         cluster = host.broker.membership.cluster
@@ -352,7 +360,7 @@ class TestSettings:
         assert HostCluster("/neighbours", 3, 3).memberName("") == ""
 
     def test_announced(self) -> None:
-        """Neighbours learn how other members are to dial one that they tell those of."""
+        """Other members get an address at which they can dial each broker."""
         text = """server_name: N
             cluster { name: C, listen: "10.0.0.9:6222", authorization { user: u, password: p } }"""
         host = Host(text, hostCluster=HostCluster("/neighbours", 1, 2)).start()
@@ -370,13 +378,13 @@ class TestSettings:
         ],
     )
     def test_reloadRefused(self, before: str, after: str, way: str) -> None:
-        """A reload neither adds a cluster to neighbours nor removes it."""
+        """A reload that adds or removes the cluster is refused."""
         host = Host(before, hostCluster=HostCluster("/neighbours", 1, 2)).start()
         with pytest.raises(ReloadError, match=f"it cannot be {way}"):
             host.reload(after)
 
     def test_reload(self) -> None:
-        """A reload keeps the routes of neighbours."""
+        """A reload keeps the routes between brokers of one server."""
         host = Host("debug: false", hostCluster=HostCluster("/neighbours", 2, 2)).start()
         host.reload("debug: true")
         assert host.broker.membership is not None

@@ -1,5 +1,5 @@
 """
-The introduction of this server to others, and its login.
+The identity of this server in INFO, and logins of peers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CHECKS = PasswordChecks(maybeDeferred)
 
 
 def test_head() -> None:
-    """Every INFO begins with the sender's identity, and never with the address for other peers."""
+    """Every INFO begins with the identity of its sender, and has no address for other peers."""
     head = LinkIdentity("ID", "n1", "0.0.0.0", 6222, "nats-route://a:1/").head(7)
     assert list(head) == ["server_id", "server_name", "version", "proto", "go", "host", "port"]
     assert list(head.values()) == ["ID", "n1", "2.15.1", 7, "", "0.0.0.0", 6222]
@@ -39,7 +39,7 @@ def test_head() -> None:
     ],
 )
 def test_login(user: str, password: str, isRight: bool) -> None:
-    """If a login is required, both parts must be right. Otherwise both must be empty."""
+    """If a login is configured, user and password must be right. Otherwise both must be empty."""
     assert LinkLogin("u", "p").admits(CHECKS, user, password, None) is isRight
     assert LinkLogin().admits(CHECKS, user, password, None) is True
 
@@ -47,7 +47,7 @@ def test_login(user: str, password: str, isRight: bool) -> None:
 @pytest.mark.parametrize("password, isRight", [("bar", True), ("baz", False), (BAR, False)])
 @pytest.mark.parametrize("user, isUser", [("u", True), ("v", False)])
 def test_hash(user: str, isUser: bool, password: str, isRight: bool) -> None:
-    """Of a password that is stored as a hash the hash is compared, and the hash opens nothing."""
+    """A hashed password is compared with its hash, and the hash itself is not accepted."""
     answer = LinkLogin("u", BAR).admits(CHECKS, user, password, None)
     assert isinstance(answer, Deferred)
     results: list[bool] = []
@@ -56,7 +56,7 @@ def test_hash(user: str, isUser: bool, password: str, isRight: bool) -> None:
 
 
 def test_mapped() -> None:
-    """The certificate names the user. The name and the password in CONNECT do not count."""
+    """A certificate names the user, and the user and password of CONNECT are ignored."""
     shown = certificate(names=["a.example.com", "b.example.com"])
     login = LinkLogin("b.example.com", "p", True)
     assert login.admits(CHECKS, "", "", shown) is True
@@ -86,7 +86,7 @@ def test_known() -> None:
 
 
 def test_toSay() -> None:
-    """The password of a hash is unknown, but the URL of another peer may have it."""
+    """A hashed password cannot be sent to peers, but the URL of a peer may have the password."""
     urls = [RemoteURL("h", 1), RemoteURL("h", 2, "v", "q"), RemoteURL("h", 3, "w", "r")]
     assert loginToSay("u", "p", urls) == ("u", "p")
     assert loginToSay("u", BAR, urls) == ("v", "q")
@@ -94,7 +94,7 @@ def test_toSay() -> None:
 
 
 def test_identity() -> None:
-    """A server without a name is called by its id."""
+    """The name of a server without a name is its id."""
     identity = identityAt(Settings(), "ID", "h", 7, "h:7", "h:8")
     assert (identity.server_id, identity.server_name) == ("ID", "ID")
     assert (identity.host, identity.port) == ("h", 7)

@@ -1,5 +1,5 @@
 """
-Interest between two members of a cluster.
+Interest that two members of a cluster exchange.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from tests.support import LinkRecorder, Recorder
 
 class Heard:
     """
-    The interest that a peer has heard.
+    The interest that a peer has received.
 
-    @ivar known: what it takes for granted now, with weights.
+    @ivar known: the present interest, with weights.
     """
 
     def __init__(self) -> None:
         self.known: dict[tuple[bytes, bytes], int] = {}
 
     def gained(self, pattern: bytes, queue: bytes, weight: int, origin: bytes) -> None:
-        """There is interest."""
+        """Record interest."""
         self.known[pattern, queue] = weight if queue else 0
 
     def lost(self, pattern: bytes, queue: bytes, origin: bytes) -> None:
-        """Fail: the pattern must have been reported before it is lost."""
+        """Record the end of interest, which must have been announced before."""
         del self.known[pattern, queue]
 
 
@@ -46,10 +46,10 @@ def announced(node: Node, heard: Heard, permissions: RoutePermissions) -> Intere
 
 
 class TestAnnouncer:
-    """The interest that is sent."""
+    """Interest that is sent."""
 
     def test_interface(self) -> None:
-        """The announcer is a watcher."""
+        """The announcer provides the interface of a watcher."""
         assert verifyObject(IClusterInterestWatcher, announced(Node(), Heard(), RoutePermissions()))
 
     @given(
@@ -90,7 +90,7 @@ class TestAnnouncer:
         assert heard.known == {}
 
     def test_permissions(self) -> None:
-        """An interest that may not be sent is not, and is taken back when that changes."""
+        """Denied interest is not sent, and is withdrawn or sent when permissions change."""
         node, heard = Node(), Heard()
         for pattern in (b"a.x", b"b.x", b"a.*"):
             node.subscribe(pattern)
@@ -102,7 +102,7 @@ class TestAnnouncer:
         assert len(heard.known) == 3
 
     def test_endsWhileRepeated(self) -> None:
-        """Interest that ends is withdrawn before it is sent again."""
+        """Interest that ends while it is being sent again is not sent."""
         node, heard = Node(), Heard()
         made = [node.bus().subscribe(b"a.%d" % number, Recorder(), None) for number in range(5000)]
         announcer = announced(node, heard, RoutePermissions())
@@ -116,7 +116,7 @@ class TestAnnouncer:
         assert len(announcer) == 4989
 
     def test_afterItsEnd(self) -> None:
-        """A peer sends no interest after its end."""
+        """No interest is sent after the end."""
         node, heard = Node(), Heard()
         node.subscribe(b"a")
         announcer = announced(node, heard, RoutePermissions())
@@ -126,7 +126,7 @@ class TestAnnouncer:
 
 
 class TestRemoteInterest:
-    """The interest of a peer."""
+    """Interest that was received."""
 
     def interest(self, node: Node) -> tuple[RemoteInterest, LinkRecorder]:
         """The interest of a peer, and the link that receives its messages."""
@@ -135,7 +135,7 @@ class TestRemoteInterest:
 
     def test_kind(self) -> None:
         """
-        A remote interest stands among the account's subscriptions as a route's, with its weight.
+        Received interest is a subscription of the account with the kind of a route, and its weight.
         """
         node = Node()
         interest, _ = self.interest(node)
@@ -147,7 +147,7 @@ class TestRemoteInterest:
         assert list(interest) == [LinkInterest(b"A", b"", b"foo", b"q", 5)]
 
     def test_clear(self) -> None:
-        """Nothing stays."""
+        """Clearing removes all received interest."""
         node = Node()
         interest, _ = self.interest(node)
         for account in (b"A", b"B", b"nope"):
@@ -157,7 +157,7 @@ class TestRemoteInterest:
         assert not any(len(account) for account in node.buses.accounts.values())
 
     def test_forget(self) -> None:
-        """The interest in one account can be forgotten."""
+        """The received interest in one account can be removed."""
         node = Node()
         interest, link = self.interest(node)
         for account in (b"A", b"B"):
@@ -167,7 +167,7 @@ class TestRemoteInterest:
         assert len(link.got) == 1
 
     def test_permissions(self) -> None:
-        """An interest that is not permitted is kept until it is."""
+        """Received interest that is denied has no effect until it is permitted."""
         node = Node()
         interest, _ = self.interest(node)
         interest.permit(RoutePermissions(None, SubscribePermissions([b"a"])))
@@ -203,7 +203,7 @@ class TestRemoteInterest:
     ],
 )
 def test_mayImport(told: PermissionSet | None, pattern: bytes, may: bool) -> None:
-    """A pattern is looked up as it is written, as in nats-server."""
+    """A pattern is compared with permissions as a literal subject, as in nats-server."""
     assert RoutePermissions(told).mayImport(pattern) is may
 
 

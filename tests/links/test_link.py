@@ -1,5 +1,5 @@
 """
-A conversation with another server.
+A connection with another server.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class TestKeepalive:
     """A peer that is silent."""
 
     def test_stale(self) -> None:
-        """A silent peer gets PINGs and is given up, and its interest is removed."""
+        """A silent peer gets PINGs and is then disconnected, and its interest is removed."""
         node = Node(limits=linked(ping_interval=1.0, ping_max=2))
         wire = node.joined()
         wire.send(b"RS+ A foo\r\n")
@@ -34,7 +34,7 @@ class TestKeepalive:
         assert wire.lines()[-1] == b"-ERR 'Stale Connection'"
 
     def test_answers(self) -> None:
-        """A peer that answers stays, and its round trip is known."""
+        """A peer that answers PINGs stays connected, and its round trip is measured."""
         node = Node(limits=linked(ping_interval=1.0))
         wire = node.joined()
         for _ in range(10):
@@ -44,7 +44,7 @@ class TestKeepalive:
         assert not wire.closed and wire.route.roundTrip > 0
 
     def test_busy(self) -> None:
-        """A busy peer is sent no PING but the first, which measures."""
+        """A peer that sends data gets only the first PING, which measures the round trip."""
         node = Node(limits=linked(ping_interval=1.0))
         wire = node.joined()
         pings = 0
@@ -55,7 +55,10 @@ class TestKeepalive:
         assert pings == 1 and not wire.closed
 
     def test_halfOpen(self) -> None:
-        """A peer that neither reads nor sends is closed in time, and stops matching at once."""
+        """
+        A peer that neither reads nor sends is disconnected in time, and its interest is removed at
+        once.
+        """
         node = Node(limits=linked(ping_interval=1.0, ping_max=2))
         wire = node.joined()
         wire.send(b"RS+ A foo\r\n")
@@ -68,10 +71,10 @@ class TestKeepalive:
 
 
 class TestSlow:
-    """A peer that reads nothing."""
+    """A peer that does not read."""
 
     def test_pending(self) -> None:
-        """A link with more pending output than its limit ends, and the memory is free again."""
+        """A link with more pending output than its limit is closed, and its memory is freed."""
         node = Node(limits=linked(max_pending=100_000))
         wire = node.joined()
         wire.send(b"RS+ A foo\r\n")
@@ -86,7 +89,7 @@ class TestSlow:
         )
 
     def test_deadline(self) -> None:
-        """A peer that reads nothing for too long ends its link."""
+        """A peer that reads nothing within the write deadline is disconnected."""
         node = Node(limits=linked(write_deadline=2.0, ping_interval=100.0))
         wire = node.joined()
         wire.send(b"RS+ A foo\r\n")
@@ -100,7 +103,8 @@ class TestSlow:
 
     def test_takesSome(self) -> None:
         """
-        A peer that reads some output within each deadline stays. One that reads nothing is cut.
+        A peer that reads some output within each write deadline stays connected, and one that reads
+        nothing is disconnected.
         """
         node = Node(limits=linked(write_deadline=2.0, ping_interval=100.0))
         route = node.joined().route
@@ -117,7 +121,7 @@ class TestSlow:
         assert [*reasons, route.reason] == ["", "Slow Consumer (Write Deadline)"]
 
     def test_catchesUp(self) -> None:
-        """A peer that reads in time gets everything in order."""
+        """A peer that reads in time gets all output in order."""
         node = Node(limits=linked(write_deadline=2.0, ping_interval=100.0))
         wire = node.joined()
         wire.send(b"RS+ A foo\r\n")
@@ -133,7 +137,8 @@ class TestSlow:
 
     def test_waits(self) -> None:
         """
-        A link reads nothing for a while if a receiver of its messages has too much output waiting.
+        A link is not read from for a while if a receiver of its messages has too much output
+        waiting.
         """
         node = Node()
         one, two = node.joined(), node.accepted()
@@ -152,7 +157,7 @@ class TestEnd:
     """The end of links."""
 
     def test_peerFailed(self) -> None:
-        """A peer that reports an error is closed, and the log has its text on one line."""
+        """A peer that sends an error is disconnected, and the error is logged on one line."""
         node = Node()
         wire = node.joined()
         with logLines() as lines:
@@ -162,7 +167,7 @@ class TestEnd:
         assert "\x1b" not in error
 
     def test_inputEnded(self) -> None:
-        """A peer that sends no more is gone."""
+        """A peer that closes its sending side is disconnected."""
         node = Node()
         wire = node.joined()
         wire.send(b"RS+ A foo\r\n")
@@ -170,7 +175,7 @@ class TestEnd:
         assert node.publish(b"foo") == 0 and wire.closed == "Client Closed"
 
     def test_roll(self) -> None:
-        """The registry of its kind lists the link until its transport is closed."""
+        """The registry lists a link until its transport is closed."""
         node = Node()
         wire = node.joined()
         assert node.cluster.everyone() == [wire.route] and "PEER" in node.cluster.members
@@ -181,7 +186,7 @@ class TestEnd:
         assert node.cluster.everyone() == []
 
     def test_internalFailure(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """An internal error ends the link, and nothing else."""
+        """An internal error closes the link, and nothing else."""
         node = Node()
         wire, other = node.joined(), node.joined(server_id="P2", server_name="p2")
 
@@ -196,7 +201,7 @@ class TestEnd:
         assert len(flushLoggedErrors(RuntimeError)) == 1
 
     def test_afterwards(self) -> None:
-        """Input after the end is thrown away."""
+        """Input after the end of a link is dropped."""
         node = Node()
         wire = node.joined()
         wire.send(b"FOO\r\nRS+ A foo\r\n")
@@ -205,7 +210,7 @@ class TestEnd:
 
 
 def test_limitsChanged() -> None:
-    """A reload applies to existing links."""
+    """Changed limits apply to existing links."""
     node = Node()
     wire = node.joined()
     node.context.settings = linked(ping_interval=1.0, max_control_line=10, max_pending=5000)
@@ -218,7 +223,7 @@ def test_limitsChanged() -> None:
 
 
 def test_trace() -> None:
-    """A line is traced in both directions, as printable text."""
+    """Lines are traced in both directions, as printable text."""
     node = Node()
     node.context.tracing = True
     node.context.maxTraced = 4
@@ -243,7 +248,9 @@ def test_trace() -> None:
     ],
 )
 def test_came(frame: tuple[Any, ...], longest: int, line: str) -> None:
-    """A frame is shown as on the wire, with its payload cut and without passwords."""
+    """
+    A received frame is traced as on the wire, with its payload truncated and without passwords.
+    """
     with everything() as said:
         traceCame("L", frame, longest)
     assert len(said) == 1 and line in said[0]
@@ -251,14 +258,14 @@ def test_came(frame: tuple[Any, ...], longest: int, line: str) -> None:
 
 
 def test_noOperation() -> None:
-    """A line without a known operation is not shown."""
+    """A line without a known operation is not traced."""
     with everything() as said:
         traceCame("L", (ops.FAULT, b"x"), 0)
     assert said == []
 
 
 def test_said() -> None:
-    """A line that is sent has the other arrow, and no line end."""
+    """A sent line is traced with the other arrow, and without its line end."""
     with everything() as said:
         traceSaid("L", b"RS+ A foo\r\n")
     assert said == ["L - ->> [RS+ A foo]"]

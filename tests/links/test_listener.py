@@ -1,5 +1,5 @@
 """
-Where one kind of link is listened for.
+The listener for one kind of link.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ FACTORY = Factory()
 
 
 def portOn(reactor: Any, port: int, host: str = "127.0.0.1") -> LinkPort:
-    """A place that is not open yet."""
+    """A listener that is not open yet."""
     return LinkPort(reactor, host, port, FACTORY, "router", "nats-route")
 
 
 def done(coroutine: Any) -> None:
-    """Have something happen that takes no time."""
+    """Run a coroutine that does not wait."""
     assert Deferred.fromCoroutine(coroutine).called
 
 
 def test_addressWhileOpen() -> None:
-    """The listener knows its address while it is open."""
+    """A listener has its address while it is open."""
     reactor: Any = MemoryReactorClock()
     port = portOn(reactor, 6222)
     assert (port.number, port.urls(), str(port)) == (0, [], "")
@@ -45,7 +45,7 @@ def test_addressWhileOpen() -> None:
 
 
 def test_nowhere() -> None:
-    """Port 0 means no listener. It can be opened and closed like any other."""
+    """With port 0 there is no listener, but it can be opened and closed like any other."""
     reactor: Any = MemoryReactorClock()
     port = portOn(reactor, 0)
     done(port.open())
@@ -55,14 +55,14 @@ def test_nowhere() -> None:
 
 
 def test_random() -> None:
-    """A negative port is left to the kernel."""
+    """With a negative port the kernel chooses the port."""
     reactor: Any = MemoryReactorClock()
     done(portOn(reactor, -1).open())
     assert [server[0] for server in reactor.tcpServers] == [0]
 
 
 def test_passedSocket() -> None:
-    """A socket that listens already is used instead of an address."""
+    """A socket that listens already is used instead of the address."""
     reactor: Any = MemoryReactorClock()
     passed = socket.create_server(("127.0.0.1", 0))
     number, family = passed.fileno(), passed.family
@@ -89,7 +89,7 @@ def test_portInUse() -> None:
 
 @pytest.mark.parametrize("isAtOnce", [True, False])
 def test_ended(isAtOnce: bool) -> None:
-    """The end of links is waited for."""
+    """Closing waits for the end of all links."""
     waiting: list[Callable[[], None]] = []
 
     def close(call: Callable[[], None]) -> None:

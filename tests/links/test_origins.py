@@ -12,15 +12,16 @@ from natsbroker.wire.values import ClientInfo
 
 
 class Moon(PeerOrigin):
-    """
-    An account far away.
-    """
+    """An origin in an account at another server."""
 
     ORIGIN = "Moon"
 
 
 def test_clientInfo() -> None:
-    """A service import with details shows the server, others the account alone."""
+    """
+    The description of a remote origin has the server if details are shared, and otherwise only the
+    account.
+    """
     origin = Moon("A", "m-1")
     assert verifyObject(IOrigin, origin)
     assert (origin.grant.account, origin.isPeer) == ("A", True)

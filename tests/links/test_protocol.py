@@ -33,7 +33,7 @@ from tests.support import Names, onEach, using
 
 class FakeTLS:
     """
-    TLS whose handshake the test does.
+    TLS whose handshake the test finishes.
 
     @ivar names: the names for which connections were made.
     """
@@ -52,17 +52,17 @@ class FakeTLS:
 
 
 class Terms:
-    """OCSP's terms, with one question."""
+    """Terms of OCSP, with one pending check."""
 
     def __init__(self, asking: Deferred[str]) -> None:
         self._asking = asking
 
     def vets(self, tls: TLSSettings) -> bool:
-        """Always."""
+        """Check every certificate."""
         return True
 
     def vet(self, connection: Any, tls: TLSSettings) -> Deferred[str]:
-        """Ask."""
+        """Begin a check."""
         return self._asking
 
 
@@ -78,7 +78,7 @@ class Shown:
 
 
 class SecureTransport(MemoryTransport):
-    """A transport that can do TLS, as far as its protocol can see."""
+    """A transport that pretends to do TLS."""
 
     shown: Any = None
     started: Any = None
@@ -93,7 +93,7 @@ class SecureTransport(MemoryTransport):
 def secured(
     node: Node, name: str | None = None, **values: Any
 ) -> tuple[LinkProtocol, SecureTransport]:
-    """A connection with TLS: one that we dialled if there is a name."""
+    """A connection with TLS, dialled by us if a name is given."""
     tls = cast(LinkTLS, FakeTLS(**values))
     goal = None if name is None else target(7777)
     factory = LinkFactory(node.cluster.routeFor(goal), tls, name)
@@ -105,11 +105,11 @@ def secured(
 
 
 class TestHandshake:
-    """TLS comes first."""
+    """A TLS handshake before the first line."""
 
     @pytest.mark.parametrize("name", [None, "localhost"])
     def test_nothingBefore(self, name: str | None) -> None:
-        """Nothing is sent before the handshake is done."""
+        """Nothing is sent before the handshake is finished."""
         node = Node()
         protocol, transport = secured(node, name)
         assert transport.take() == b"" and transport.started.names == [name]
@@ -119,7 +119,7 @@ class TestHandshake:
         assert transport.take().startswith(b"INFO" if name is None else b"CONNECT")
 
     def test_wrongName(self) -> None:
-        """A peer with another name receives nothing."""
+        """Nothing is sent to a peer whose certificate has another name."""
         node = Node()
         protocol, transport = secured(node, "localhost")
         transport.shown = Shown("other.example")
@@ -134,7 +134,7 @@ class TestHandshake:
     @pytest.mark.parametrize("problem", ["", "revoked"])
     def test_vetted(self, problem: str) -> None:
         """
-        While a peer's certificate is being checked, its input is kept. Then it is handled or
+        Input of a peer waits while its certificate is being checked, and is then handled or
         dropped.
         """
         node = Node()
@@ -155,7 +155,7 @@ class TestHandshake:
         assert transport.closed == ("aborted" if problem else "")
 
     def test_insecure(self) -> None:
-        """An insecure certificate is accepted if the settings say so."""
+        """A certificate that cannot be verified is accepted if the settings say so."""
         node = Node()
         protocol, transport = secured(node, "localhost", insecure=True)
         transport.shown = Shown("other.example")
@@ -164,7 +164,7 @@ class TestHandshake:
         assert transport.take().startswith(b"CONNECT")
 
     def test_notPinned(self) -> None:
-        """A certificate that is not pinned is refused."""
+        """A certificate whose key is not pinned is refused."""
         node = Node()
         protocol, transport = secured(node, pinned_certs=frozenset({"0" * 64}))
         transport.shown = Shown()
@@ -193,16 +193,16 @@ class TestHandshake:
 
 
 class TestTransport:
-    """Without TLS."""
+    """Links without TLS."""
 
     def test_interfaces(self) -> None:
-        """The interfaces that transports require of a protocol."""
+        """The protocol provides the interfaces that transports require."""
         protocol = Node().accepted().protocol
         for interface in (IPushProducer, IHalfCloseableProtocol, IHandshakeListener):
             assert verifyObject(interface, protocol)
 
     def test_lingers(self) -> None:
-        """A peer that does not read the last lines is cut."""
+        """A peer that does not read the last lines is disconnected."""
         node = Node()
         wire = node.joined()
         wire.transport.taking = False
@@ -212,7 +212,7 @@ class TestTransport:
         assert wire.transport.closed == "aborted"
 
     def test_takesTheEnd(self) -> None:
-        """A peer that reads the end gets all of it, and no timer is left."""
+        """A peer that reads the last lines gets all of them, and no timer is left."""
         node = Node()
         wire = node.joined()
         wire.send(b"FOO\r\n")
@@ -220,7 +220,7 @@ class TestTransport:
         assert wire.transport.closed == "lost" and not node.clock.getDelayedCalls()
 
     def test_backPressure(self) -> None:
-        """While the transport is full, everything waits in the outbox."""
+        """Output waits in the outbox while the transport is full."""
         node = Node()
         wire = node.joined()
         wire.send(b"RS+ A foo\r\n")
@@ -232,7 +232,7 @@ class TestTransport:
         assert wire.take().count(b"RMSG") == 100
 
     def test_writeLost(self) -> None:
-        """A peer that reads nothing any more is gone."""
+        """A peer that has stopped reading is disconnected."""
         node = Node()
         wire = node.joined()
         wire.protocol.writeConnectionLost()
@@ -240,7 +240,7 @@ class TestTransport:
         assert wire.transport.closed == "aborted"
 
     def test_splits(self) -> None:
-        """Bytes have the same meaning in any pieces."""
+        """The effect of input does not depend on how it is split."""
         data = connect() + info() + b"RS+ A foo\r\nRMSG A bar 2\r\nhi\r\nPING\r\n"
         for cut in range(0, len(data), 7):
             node = Node()
@@ -257,7 +257,7 @@ TURN = 1 << 18
 
 
 def joined(**limits: Any) -> tuple[Node, Any]:
-    """A member, and a peer that has agreed on S2 with it."""
+    """A member, and a peer that has negotiated S2."""
     node = Node(compression=Compression("s2_fast"), limits=linked(**limits))
     wire = node.accepted()
     wire.send(connect() + info(compression="s2_fast"))
@@ -274,8 +274,8 @@ def block(content: bytes) -> bytes:
 @onEach
 def test_budget(names: Names) -> None:
     """
-    For any content of a small chunk, a turn handles as much of it as an uncompressed connection
-    brings. The transport is not read before all is handled.
+    A turn handles as much of a chunk's content as of an uncompressed connection's input, however
+    small the chunk is. Reading pauses until all is handled.
     """
     with using(names):
         node, wire = joined()
@@ -300,7 +300,7 @@ def test_budget(names: Names) -> None:
 
 @onEach
 def test_time(names: Names) -> None:
-    """A turn ends by its time of the processor, too, and no input is lost."""
+    """A turn also ends after some CPU time, and no input is lost."""
     with using(names):
         node, wire = joined()
         batch = wire.link.context.batch
@@ -322,7 +322,7 @@ def test_time(names: Names) -> None:
 
 
 def test_emptyChunks() -> None:
-    """Chunks without content use up a turn, too, and in the end the link."""
+    """Chunks without content count as work of a turn, and too many end the link."""
     node, wire = joined()
     wire.protocol.dataReceived(BEGIN + plain(b"") * 20_000 + plain(b"PING\r\n"))
     assert not wire.transport.isReading and wire.transport.take() == b""
@@ -337,8 +337,7 @@ def test_emptyChunks() -> None:
 
 def test_paused() -> None:
     """
-    While the session is paused, nothing is decoded; afterwards the bytes that were read before come
-    first.
+    Nothing is decompressed while the session is paused, and then earlier bytes are handled first.
     """
     node, wire = joined()
     heard = node.subscribe(b"foo")
@@ -359,7 +358,7 @@ def test_paused() -> None:
 
 
 def test_pausedWithin() -> None:
-    """A session that pauses during a call gets no further input."""
+    """A session that pauses itself while it handles input gets no more until it resumes."""
     node, wire = joined()
     link: Route = wire.link
     original = link.received
@@ -380,7 +379,7 @@ def test_pausedWithin() -> None:
 
 
 def test_damaged() -> None:
-    """Input that is not S2 ends the link without a message. The log names the error."""
+    """Input that is not S2 closes the link without an error line, and the log has the reason."""
     _, wire = joined()
     with logLines() as lines:
         wire.send(BEGIN + b"\x02\x00\x00\x00")
@@ -389,7 +388,9 @@ def test_damaged() -> None:
 
 
 def test_flushes() -> None:
-    """All lines of one turn are one write, and the last lines are sent before the close."""
+    """
+    All lines of one turn are compressed in one write, and the last lines are sent before the end.
+    """
     _, wire = joined()
     wire.squeeze(b"PING\r\nPI", b"NG\r\nPING\r\n")
     stream = wire.take()
@@ -400,7 +401,9 @@ def test_flushes() -> None:
 
 
 def test_fullTransport() -> None:
-    """Output in a full transport is compressed. Later output is not compressed yet. Both count."""
+    """
+    Compressed output in the transport and uncompressed output in the outbox both count as pending.
+    """
     node, wire = joined(max_pending=1_000_000)
     wire.squeeze(b"RS+ A foo\r\n")
     wire.transport.taking = False
@@ -419,7 +422,7 @@ def test_fullTransport() -> None:
 
 
 def test_secondLevel() -> None:
-    """A new level of compression holds for later output."""
+    """A new compression level applies to later output."""
     node, wire = joined()
     wire.squeeze(b"RS+ A foo\r\n")
     node.publish(b"foo", bytes(5000))

@@ -1,5 +1,5 @@
 """
-The links of one kind, and statistics about those that have ended.
+The links of one kind, and statistics of those that have ended.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def registryOf(node: Node, *names: str) -> tuple[LinkRegistry[Route], list[Route
 
 
 def test_iteration() -> None:
-    """Links are listed in the order of opening, until they end."""
+    """Links are listed in the order in which they opened, until they end."""
     registry, (first, second) = registryOf(Node(), "P1", "P2")
     assert (len(registry), list(registry)) == (2, [first, second])
     for link in registry:
@@ -31,7 +31,7 @@ def test_iteration() -> None:
 
 
 def test_unopenedLinkGoes() -> None:
-    """A link that never opened can go."""
+    """A link that never opened can be removed."""
     node = Node()
     registry, (first,) = registryOf(node, "P1")
     registry.linkGone(node.joined(server_id="P2").route)
@@ -39,7 +39,7 @@ def test_unopenedLinkGoes() -> None:
 
 
 def test_close() -> None:
-    """All are closed, and the callback is called once when the last has gone."""
+    """All links are closed, and the callback is called once after the last has ended."""
     registry, routes = registryOf(Node(), "P1", "P2")
     told: list[int] = []
     registry.close(lambda: told.append(len(registry)))
@@ -60,7 +60,7 @@ def test_closeWithoutLinks() -> None:
 
 
 def test_openingAfterClose() -> None:
-    """A link that opens later is closed."""
+    """A link that opens after the close is closed."""
     node = Node()
     registry: LinkRegistry[Route] = LinkRegistry(node.cluster.context)
     registry.close(lambda: None)
@@ -70,7 +70,7 @@ def test_openingAfterClose() -> None:
 
 
 def test_trafficOfEndedLinks() -> None:
-    """The traffic of links that have ended stays in the sums."""
+    """The traffic of ended links is included in the sums."""
     node = Node()
     first, second = node.joined(server_id="P1"), node.joined(server_id="P2")
     first.send(b"RS+ A foo\r\nRMSG A bar 2\r\nhi\r\n")
@@ -86,7 +86,7 @@ def test_trafficOfEndedLinks() -> None:
 
 
 def test_stale() -> None:
-    """Links that do not answer are counted."""
+    """Links that were closed as stale are counted."""
     node = Node()
     node.joined()
     node.settle(200)
@@ -95,7 +95,7 @@ def test_stale() -> None:
 
 @pytest.mark.parametrize("error", [errors.SLOW_PENDING, errors.SLOW_DEADLINE])
 def test_slowConsumers(error: errors.WireError) -> None:
-    """Links of slow consumers are counted."""
+    """Links that were closed as slow consumers are counted."""
     node = Node()
     node.joined().route.close(error, abort=True)
     node.settle()

@@ -1,5 +1,5 @@
 """
-The part of a broker in one kind of link, as far as the kind makes no difference.
+The service for one kind of link, where the kind makes no difference.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from tests.support import Doorkeeper
 
 class Thread:
     """
-    A link that records what the service does with it.
+    A link that records the calls of the service.
 
-    @ivar told: the limits that it was told of, and why it was closed.
+    @ivar told: the changed limits, and the reasons for its end.
     """
 
     number = 1
@@ -53,10 +53,10 @@ class Thread:
 
 class Threads(LinkService[str]):
     """
-    A kind of link with no further properties.
+    A kind of link without properties of its own.
 
-    @ivar places: where it has said that it listens.
-    @ivar dialled: who was dialled.
+    @ivar places: the addresses that were announced.
+    @ivar dialled: the peers that were dialled.
     """
 
     def __init__(self, settings: Settings | None = None) -> None:
@@ -95,7 +95,7 @@ class Threads(LinkService[str]):
         self._warnOfUnverified("threads")
 
     def dial(self, name: str) -> None:
-        """Have somebody dialled."""
+        """Dial peers."""
 
         def connect() -> Deferred[Any]:
             self.dialled.append(name)
@@ -105,18 +105,18 @@ class Threads(LinkService[str]):
         self.reactor.advance(0)
 
     def use(self, limits: Settings) -> None:
-        """Have other settings."""
+        """Apply settings."""
         self._use(Settings(), limits)
 
 
 def begun(coroutine: Any) -> Deferred[Any]:
-    """Have something begin."""
+    """Start a coroutine."""
     return Deferred.fromCoroutine(coroutine)
 
 
 @pytest.mark.parametrize("isFast", [True, False])
 def test_context(isFast: bool) -> None:
-    """The context of links has the clients' parts, with settings of its own."""
+    """The context of links shares parts with that of clients, and has settings of its own."""
     threads = Threads(replace(Settings(), fast_lane=isFast))
     context, clients = threads.context, threads.clients
     assert (context.batch, context.wheel) == (clients.batch, clients.wheel)
@@ -126,7 +126,7 @@ def test_context(isFast: bool) -> None:
 
 
 def test_opensBeforeDialling() -> None:
-    """The service listens, logs its address, and only then dials."""
+    """The service opens its listener, logs the address, and only then dials peers."""
     threads = Threads()
     assert (threads.port, threads.urls()) == (0, [])
     threads.dial("a")
@@ -150,7 +150,7 @@ def test_portInUse() -> None:
 
 
 def test_stopListening() -> None:
-    """The service listens and dials no more, and its links stay."""
+    """A service that stops listening dials no more, and keeps its links."""
     threads = Threads()
     begun(threads.open(None))
     link = Thread(threads)
@@ -161,7 +161,7 @@ def test_stopListening() -> None:
 
 
 def test_close() -> None:
-    """The end of the service is the end of its links."""
+    """Closing the service closes its links, and waits for their end."""
     threads = Threads()
     begun(threads.open(None))
     link = Thread(threads)
@@ -173,7 +173,7 @@ def test_close() -> None:
 
 
 def test_newSettings() -> None:
-    """New settings apply to existing links, tracing included."""
+    """Changed settings apply to existing links, tracing included."""
     threads = Threads()
     link = Thread(threads)
     threads.links.linkOpened(link)
@@ -185,7 +185,7 @@ def test_newSettings() -> None:
 
 
 def test_unverified() -> None:
-    """The lack of verification of dialled peers is reported in nats-server's words."""
+    """A configuration that does not verify dialled peers gives nats-server's warning."""
     with logLines() as lines:
         Threads().announce()
     assert lines == [

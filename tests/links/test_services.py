@@ -1,5 +1,5 @@
 """
-The services that connect a broker with others, as a whole.
+All services of a broker for links.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def links(text: str) -> Links:
 
 
 def test_brokerWithoutLinks() -> None:
-    """A broker without links has no listener for them, and its clients learn of none."""
+    """A broker without links has no listener for them, and its INFO shows none."""
     registry = links('listen: "127.0.0.1:4222"')
     assert (
         list(registry) == [] and [registry.find(kind.name) for kind in registry.kinds] == [None] * 4
@@ -50,7 +50,7 @@ def test_brokerWithoutLinks() -> None:
 
 
 def test_everyKindListens() -> None:
-    """Each kind that the settings name listens, and the log says so."""
+    """Each configured kind of link listens, and is logged."""
     registry = links(ALL)
     assert {name: len(urls) for name, urls in registry.addresses().items()} == {
         "cluster": 1,
@@ -62,9 +62,7 @@ def test_everyKindListens() -> None:
 
 
 def test_location() -> None:
-    """
-    Accounts learn the name of this cluster and those that are joined to it, nearest first.
-    """
+    """Accounts get the name of this cluster, and those of connected clusters, nearest first."""
     broker = Host(ALL).start().broker
     account = broker.accounts["$G"]
     assert account.location() == ("C1", ())
@@ -78,7 +76,7 @@ def test_location() -> None:
 
 
 def test_hub() -> None:
-    """Connections of every kind go through the hub."""
+    """Links of every kind use the poller."""
     registry = links(ALL)
     hub: Any = object()
     registry.usePoller(hub)
@@ -86,7 +84,7 @@ def test_hub() -> None:
 
 
 def test_neighbours() -> None:
-    """Other members are counted once, however many connections there are."""
+    """Each other member is counted once, however many connections it has."""
     member = Member("pool_size: 3").start()
     member.peer(server_id="P1", server_name="p1")
     member.peer(server_id="P2", server_name="p2").send(info(server_id="P2", server_name="p2"))
@@ -95,14 +93,14 @@ def test_neighbours() -> None:
 
 @pytest.mark.parametrize("page", ["/routez", "/gatewayz", "/leafz"])
 def test_onThePages(page: str) -> None:
-    """The monitoring pages show them."""
+    """The monitoring pages show all kinds of links."""
     broker = Host(ALL).start().broker
     assert page in broker.monitoring.pages
     assert broker.monitoring.varz.contributions["cluster"]()["name"] == "C1"
 
 
 def test_stops() -> None:
-    """When the broker stops, new connections are refused."""
+    """New connections are refused when the broker stops."""
     host = Host(ALL).start()
     host.broker.stopService()
     host.settle()
@@ -110,7 +108,9 @@ def test_stops() -> None:
 
 
 def test_kindRefusesItsOptions() -> None:
-    """An error in the options of a third-party kind has their place, and the kind's name."""
+    """
+    An error in the options of a third party's kind has their position and the name of the kind.
+    """
     kind: Any = SimpleNamespace(
         name="lines",
         key="lines",

@@ -1,5 +1,5 @@
 """
-The settings of every kind of link, as the network layer wants them.
+The settings of every kind of link, as the network layer needs them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from tests.links.linkpeers import linked
 
 @pytest.mark.parametrize("kind", [Cluster, Gateway, Leafnodes])
 def test_settings(kind: Any) -> None:
-    """A setting that links lack is that of clients. A line and a payload may be longer."""
+    """
+    A setting that a kind of link does not have is that of clients, with longer lines and payloads.
+    """
     settings = Settings(
         ping_interval=7.0,
         ping_max=3,
@@ -53,7 +55,7 @@ def test_settings(kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", [Cluster, Gateway])
 def test_backoff(kind: Any) -> None:
-    """A configured peer is dialled until it answers; the pause grows with connect_backoff."""
+    """A configured peer is dialled until it answers, and C{connect_backoff} increases the pause."""
     block = kind(connect_retries=4, connect_backoff=True)
     settings = Settings(connect_error_reports=9)
     assert backoffTerms(settings, block, True) == DialTerms(longest=30.0, retries=-1, reports=9)
@@ -62,7 +64,7 @@ def test_backoff(kind: Any) -> None:
 
 
 def test_tls(tmp_path: Path) -> None:
-    """Certificates are read when the settings are taken."""
+    """Certificates are read when the settings are applied, and a missing file is an error."""
     assert linkTLSFrom(None) is None
     writeCertificates(tmp_path)
     files = (str(tmp_path / "server.pem"), str(tmp_path / "server-key.pem"))

@@ -40,7 +40,7 @@ from tests.support import PURE, Names, Recorder, onEach, using
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Certificates of one authority, and of another one below C{other}."""
+    """Certificates of one authority, and those of another one in C{other}."""
     path = tmp_path_factory.mktemp("certificates")
     (path / "other").mkdir()
     writeCertificates(path)
@@ -49,7 +49,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def member(directory: Path, insecure: bool = False) -> LinkTLS:
-    """The TLS of a member with a certificate of an authority."""
+    """The TLS of a member with a certificate of this authority."""
     files = (str(directory / "server.pem"), str(directory / "server-key.pem"))
     tls = TLSSettings(ca_file=str(directory / "ca.pem"), certs=(files,), insecure=insecure)
     return LinkTLS(*bothContextsFrom(tls), tls)
@@ -59,7 +59,7 @@ def handshake(answering: LinkTLS, dialling: LinkTLS, name: str) -> tuple[object,
     """
     Do a handshake in memory.
 
-    @return: the certificate that each end sees, and the name that was asked for.
+    @return: the certificate that each end received, and the requested name.
     """
     server = answering.creator(None).serverConnectionForTLS(None)
     client = dialling.creator(name).clientConnectionForTLS(None)
@@ -85,7 +85,7 @@ def handshake(answering: LinkTLS, dialling: LinkTLS, name: str) -> tuple[object,
 
 
 def test_bothEnds(directory: Path) -> None:
-    """The two ends show certificates, and the dialled name is sent."""
+    """Both ends send certificates, and the dialled name is requested."""
     tls = member(directory)
     theirs, ours, asked = handshake(tls, tls, "localhost")
     assert theirs is not None and ours is not None and asked == b"localhost"
@@ -93,7 +93,7 @@ def test_bothEnds(directory: Path) -> None:
 
 
 def test_stranger(directory: Path) -> None:
-    """A certificate of another authority is refused by either end."""
+    """A certificate of another authority is refused by both ends."""
     ours, strange = member(directory), member(directory / "other")
     for answering, dialling in ((ours, strange), (strange, ours)):
         with pytest.raises(SSL.Error):
@@ -101,7 +101,7 @@ def test_stranger(directory: Path) -> None:
 
 
 def test_insecure(directory: Path) -> None:
-    """The dialling end may skip the check of the certificate; the accepting end may not."""
+    """Only the dialling end may skip the verification of certificates."""
     careless, strange = member(directory, True), member(directory / "other")
     with pytest.raises(SSL.Error):
         handshake(strange, careless, "localhost")
@@ -110,7 +110,7 @@ def test_insecure(directory: Path) -> None:
 
 
 def test_creators(directory: Path) -> None:
-    """The creators of connections for Twisted."""
+    """TLS settings make the connection creators that Twisted requires."""
     tls = member(directory)
     assert verifyObject(IOpenSSLServerConnectionCreator, tls.creator(None))
     assert verifyObject(IOpenSSLClientConnectionCreator, tls.creator("localhost"))
@@ -126,13 +126,13 @@ def test_creators(directory: Path) -> None:
     ],
 )
 def test_names(directory: Path, name: str, problem: str) -> None:
-    """A certificate must be for the name, or the address, that was dialled."""
+    """A certificate must have the dialled name or address."""
     (certificate,) = x509.load_pem_x509_certificates((directory / "server.pem").read_bytes())
     assert nameProblem(certificate, name) == problem
 
 
 def test_noName(directory: Path) -> None:
-    """A certificate without a name is accepted for no peer, and a missing one is refused."""
+    """A certificate without a name is refused for every peer, and so is a missing one."""
     (certificate,) = x509.load_pem_x509_certificates((directory / "ca.pem").read_bytes())
     assert nameProblem(certificate, "localhost").startswith("certificate is not valid")
     assert nameProblem(None, "localhost") == "the peer has no certificate"
@@ -151,14 +151,12 @@ def test_pins(directory: Path) -> None:
 
 @pytest.mark.parametrize("host, address", [("::1", True), ("1.2.3.4", True), ("a.b", False)])
 def test_isAddress(host: str, address: bool) -> None:
-    """An address is no name."""
+    """An IP address is distinguished from a host name."""
     assert isAddress(host) is address
 
 
 class Place(Node):
-    """
-    A member on a reactor with others, reached over TLS.
-    """
+    """A member on a shared reactor, reached over TLS."""
 
     def __init__(self, name: str, number: int, reactor: Any, tls: LinkTLS, mode: str) -> None:
         super().__init__(name, number, reactor, compression=Compression(mode), hasTLS=True)
@@ -166,7 +164,7 @@ class Place(Node):
         self.calls: list[int] = []
 
     def factory(self, goal: RouteTarget | None) -> LinkFactory:
-        """Makes connections that write down how much they are given at once."""
+        """A factory of connections that record the sizes of their input."""
         calls = self.calls
 
         class Listening(LinkProtocol):
@@ -183,7 +181,7 @@ class Place(Node):
 
 @pytest.fixture
 def reactor() -> Iterator[Any]:
-    """A reactor of the test's own."""
+    """A separate reactor."""
     make: Any = SelectReactor
     made = make()
     yield made
@@ -197,8 +195,8 @@ def reactor() -> Iterator[Any]:
 @pytest.mark.parametrize("mode", ["off", "s2_fast"])
 def test_records(names: Names, mode: str, reactor: Any, directory: Path) -> None:
     """
-    The content of many records is given to a link at once, and its answer is encrypted at once:
-    dialled and accepted, compressed or not, and also without the compiled lane.
+    A link gets the content of many TLS records together, and its output is encrypted together:
+    dialled and accepted, with and without S2, and without the compiled lane.
     """
     with using(names):
         tls = member(directory)
@@ -221,9 +219,9 @@ def checkOneWay(
     reactor: Any, sender: Place, receiver: Place, bodies: list[bytes], isBatched: bool
 ) -> None:
     """
-    Send messages in one turn.
+    Send messages in one turn, and check that they arrive.
 
-    @param isBatched: whether what many records hold must come at once.
+    @param isBatched: whether the content of many records must arrive together.
     """
     subject = sender.cluster.identity.server_name.encode()
     recorder = Recorder()
@@ -241,7 +239,7 @@ def checkOneWay(
 
 
 def until(reactor: Any, condition: Callable[[], object]) -> None:
-    """Run a reactor until something holds."""
+    """Run a reactor until a condition holds."""
     end = time.monotonic() + 20.0
     while not condition():
         assert time.monotonic() < end, "it never happened"

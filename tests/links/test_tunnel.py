@@ -20,7 +20,7 @@ AGREED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
 class Peer(Protocol):
-    """The protocol above."""
+    """The protocol that uses the tunnel."""
 
     def __init__(self) -> None:
         self.came = b""
@@ -35,9 +35,9 @@ class Peer(Protocol):
 
 class Proxy:
     """
-    A proxy that the test plays, and what connects through it.
+    A proxy that the test plays, and a tunnel that connects through it.
 
-    @ivar results: what became of the connection.
+    @ivar results: the connection, or its failure.
     """
 
     transport: Any
@@ -53,7 +53,7 @@ class Proxy:
             self.reach()
 
     def connect(self, factory: Any) -> Deferred[Any]:
-        """Be the endpoint of the proxy."""
+        """Return the connection to the proxy, as an endpoint."""
         self.factory = factory
         return self.reached
 
@@ -66,13 +66,13 @@ class Proxy:
         self.reached.callback(protocol)
 
     def said(self) -> bytes:
-        """The received bytes."""
+        """The bytes that the proxy has received."""
         data: bytes = self.transport.value()
         self.transport.clear()
         return data
 
     def say(self, data: bytes) -> None:
-        """Answer."""
+        """Answer as the proxy."""
         self.transport.protocol.dataReceived(data)
 
     def hangUp(self) -> None:
@@ -81,14 +81,14 @@ class Proxy:
 
     @property
     def error(self) -> str:
-        """Why there is no connection."""
+        """The error of the failed connection."""
         (failure,) = self.results
         assert isinstance(failure, Failure) and failure.check(TunnelRefused)
         return failure.getErrorMessage()
 
 
 def test_asks() -> None:
-    """The proxy is asked for the peer by its name, with the configured login."""
+    """The tunnel requests the peer by its name, with the configured login."""
     assert Proxy().said() == (b"CONNECT h.example:443 HTTP/1.1\r\nHost: h.example:443\r\n\r\n")
     asked = Proxy(("u", "p:\u00e4")).said()
     assert b"\r\nProxy-Authorization: Basic dTpwOsOk\r\n" in asked
@@ -97,7 +97,7 @@ def test_asks() -> None:
 @pytest.mark.parametrize("size", [1, 1000])
 @pytest.mark.parametrize("rest", [b"", b"INFO {}\r\n"])
 def test_passes(rest: bytes, size: int) -> None:
-    """Behind the proxy's answer the bytes are the peer's, and the time of the answer is over."""
+    """Bytes after the proxy's answer are the peer's, and the time limit ends with the answer."""
     proxy = Proxy()
     data = AGREED + rest
     for start in range(0, len(data), size):
@@ -129,7 +129,7 @@ def test_passes(rest: bytes, size: int) -> None:
     ],
 )
 def test_refusal(said: bytes, error: str) -> None:
-    """Any other answer ends the connection, with its text as the reason."""
+    """Any other answer fails the connection with its text."""
     proxy = Proxy()
     proxy.say(said)
     assert error in proxy.error
@@ -137,7 +137,7 @@ def test_refusal(said: bytes, error: str) -> None:
 
 
 def test_lateProxy() -> None:
-    """A proxy that does not answer in time is given up, also if it trickles."""
+    """A proxy that does not complete its answer in time fails the connection."""
     proxy = Proxy()
     for byte in b"HTTP":
         proxy.clock.advance(0.6)
@@ -148,7 +148,7 @@ def test_lateProxy() -> None:
 
 
 def test_closedProxy() -> None:
-    """A proxy that closes the connection is a failure, too."""
+    """A proxy that closes the connection fails it."""
     proxy = Proxy()
     proxy.hangUp()
     assert "it closed the connection" in proxy.error and not proxy.clock.getDelayedCalls()
@@ -156,7 +156,7 @@ def test_closedProxy() -> None:
 
 @pytest.mark.parametrize("isReached", [True, False])
 def test_cancel(isReached: bool) -> None:
-    """An attempt can be given up at any time."""
+    """A connection attempt can be cancelled at any time."""
     proxy = Proxy(isReached=isReached)
     proxy.connecting.cancel()
     assert len(proxy.results) == 1 and isinstance(proxy.results[0], Failure)
