@@ -1,8 +1,8 @@
 """
 Runs the checks from a checkout, on a machine that has nothing but Python: C{python3 -m tests}.
 
-With arguments, pytest runs with them instead: C{python3 -m tests tests/wire -k decoder}. What the
-checks are is in tox.ini and L{tests.checks}; here is what has to be installed before.
+With arguments, pytest runs with these instead: C{python3 -m tests tests/wire -k decoder}. The
+checks are defined in tox.ini and L{tests.checks}; this module installs what they need.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TOX = "tox>=4.20"
 
 def needsOf(reach: Reach) -> list[Need]:
     """
-    @return: what the system has to provide for these tests.
+    @return: the system packages that these tests need.
     """
     if reach.environment == "unit":
         return []
@@ -40,9 +40,7 @@ def needsOf(reach: Reach) -> list[Need]:
 
 
 def announce(reach: Reach, needs: Sequence[Need]) -> None:
-    """
-    Say what is going to be installed, before anything is.
-    """
+    """Say what will be installed, before it is."""
     plan = [name for need in needs if not need.isThere() for name in need.packages]
     if plan:
         say(f"will install, if this user may: {' '.join(plan)}")
@@ -60,9 +58,7 @@ def announce(reach: Reach, needs: Sequence[Need]) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """
-    Install what is missing and become tox.
-    """
+    """Install what is missing, and become tox."""
     os.chdir(ROOT)
     reach = reachOf(arguments)
     needs = needsOf(reach)

@@ -1,9 +1,9 @@
 """
-Runs README's two commands on a Debian that has nothing but Python, in a root file system made for
-it: as root, with debootstrap, C{python3 -m tests.bare [TEST...]}.
+Runs README's two commands on a Debian that has nothing but Python, in a new root file system: as
+root, with debootstrap, C{python3 -m tests.bare [TEST...]}.
 
-What is tested is the last commit. With tests as arguments, the second command runs only these.
-Packages come from where apt on this machine has them from; the release is this machine's.
+The last commit is tested. With tests as arguments, the second command runs only these. Packages
+come from the archive and the release that apt on this machine uses.
 """
 
 from __future__ import annotations
@@ -42,9 +42,7 @@ _FIELDS = "$(ORIGIN) $(CODENAME) $(REPO_URI) $(COMPONENT)"
 
 
 class Unfit(Exception):
-    """
-    A README command does not work, or cannot be tried here.
-    """
+    """A README command fails, or cannot be tried here."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ def sourcesOf(targets: str, release: str) -> list[Source]:
 
 def variablesFor(root: Path, environment: Mapping[str, str]) -> dict[str, str]:
     """
-    @return: the environment of the commands in C{root}, where the files that it names are now too.
+    @return: the environment of the commands in C{root}, after copying the files that it names.
     """
     passed = {name: value for name, value in environment.items() if PASSED_ON.fullmatch(name)}
     for value in passed.values():
@@ -118,7 +116,7 @@ def makeRoot(root: Path) -> None:
 
 def chrooted(root: Path, *command: str) -> list[str]:
     """
-    @return: C{command}, as it runs in the clone in C{root}. Its processes end with it.
+    @return: C{command} for the clone in C{root}. Its processes end with it.
     """
     # SIGTERM comes when unshare is killed; others it only ignores.
     spaces = ("unshare", "--mount", "--pid", "--fork", "--kill-child=SIGTERM")
@@ -131,7 +129,7 @@ def tryBroker(command: Sequence[str], variables: Mapping[str, str]) -> None:
     """
     Start the broker, and stop it once it listens.
 
-    @raise Unfit: if it ends before, or not as it should.
+    @raise Unfit: if it ends too early, or not properly.
     """
     line, listened = "", False
     process = subprocess.Popen(command, env=variables, stderr=subprocess.PIPE, text=True)
@@ -150,7 +148,7 @@ def main(arguments: Sequence[str]) -> None:
     """
     Try both commands.
 
-    @raise SystemExit: if one does not work.
+    @raise SystemExit: if one fails.
     """
     if os.geteuid() != 0 or not shutil.which("debootstrap"):
         raise SystemExit("natsbroker: this takes root, and Debian's package debootstrap")

@@ -2,8 +2,7 @@
 Runs all checks side by side: C{tox run -e checks}, or C{python -m tests.checks} where everything is
 installed. With arguments, only pytest runs, with these.
 
-L{LANES} says what is checked and how long it may take. What a part printed is kept in
-C{build/checks}.
+L{LANES} lists the checks and their time limits. The output of each part is kept in C{build/checks}.
 """
 
 from __future__ import annotations
@@ -54,11 +53,11 @@ class Part:
     """
     One check.
 
-    @ivar name: in reports, and of its files in L{WORK}.
-    @ivar minutes: after which it is stopped.
-    @ivar command: what runs.
-    @ivar nice: added to the priority value, so that what waits for peers comes first.
-    @ivar variables: set for it.
+    @ivar name: its name in reports, and of its files in L{WORK}.
+    @ivar minutes: its time limit.
+    @ivar command: the command.
+    @ivar nice: the addition to the priority value, so that parts that wait for peers come first.
+    @ivar variables: its environment variables.
     """
 
     name: str
@@ -120,8 +119,8 @@ class Run:
     """
     A part that runs.
 
-    @ivar part: what runs.
-    @ivar code: the exit status; C{None} until it ended.
+    @ivar part: the part.
+    @ivar code: the exit status; C{None} until the part has ended.
     @ivar running: the tests that have started and not ended.
     @ivar failed: the tests that failed, each with whether it depends on real time.
     """
@@ -160,9 +159,7 @@ class Run:
         os.setpriority(os.PRIO_PROCESS, self.process.pid, part.nice)
 
     def wait(self) -> None:
-        """
-        Wait until the part ends, or stop it when its time is over.
-        """
+        """Wait until the part ends, or stop it at its time limit."""
         try:
             self.code = self.process.wait(self.part.minutes * 60)
         except subprocess.TimeoutExpired:
@@ -172,7 +169,7 @@ class Run:
         say(self.line())
 
     def stop(self) -> None:
-        """Interrupt the part, then end it and the programs that it started."""
+        """Interrupt the part, then kill it with the programs that it started."""
         self.process.send_signal(signal.SIGINT)
         try:
             self.code = self.process.wait(GRACE)
@@ -182,9 +179,7 @@ class Run:
         self.code = self.process.wait()
 
     def update(self) -> None:
-        """
-        Read what the tests have reported since the last time.
-        """
+        """Read the reports of the tests since the last time."""
         with self._events.open("rb") as file:
             file.seek(self._read)
             new = file.read()
@@ -214,7 +209,7 @@ class Run:
 
     def line(self) -> str:
         """
-        @return: one line about how far it is, or how it ended.
+        @return: one line with the progress, or with the result.
         """
         spent = f"{time.monotonic() - self._started:.0f} s"
         counts = ""
@@ -232,7 +227,8 @@ class Run:
 
     def explain(self) -> None:
         """
-        Print why it failed: the failures, or the last lines and the tests that were running.
+        Print the reason for a failure: the failed tests, or the last lines and the tests that were
+        running.
         """
         text = self.log.read_text("utf-8", "replace")
         for title in ("= ERRORS =", "= FAILURES ="):
@@ -249,16 +245,14 @@ class Run:
         self.nameFailures()
 
     def nameFailures(self) -> None:
-        """
-        Say which tests failed.
-        """
+        """Print the names of the failed tests."""
         for name in self.failed:
             say(f"{self.part.name}: failed: {name}")
 
 
 def lastLine(path: Path) -> str:
     """
-    @return: the last line that a program printed. For pytest it is the line of counts.
+    @return: the last line that a program printed. For pytest it has the counts.
     """
     lines = path.read_text("utf-8", "replace").strip().splitlines()
     return lines[-1].strip("= ") if lines else ""
@@ -266,8 +260,8 @@ def lastLine(path: Path) -> str:
 
 def endProcesses(group: int, variable: str) -> None:
     """
-    Kill a process group, and every process with this variable, as C{NAME=value}: programs that
-    tests start may have a group of their own.
+    Kill a process group, and every process with this environment variable, as C{NAME=value},
+    because tests may start programs in groups of their own.
     """
     try:
         os.killpg(group, signal.SIGKILL)
@@ -307,9 +301,10 @@ class Checks:
 
     def run(self) -> bool:
         """
-        Run the lanes and report now and then.
+        Run the lanes, and report now and then.
 
-        @return: whether everything passed, some realtime tests perhaps when they were repeated.
+        @return: whether everything passed, including realtime tests that passed when they were
+            repeated.
         """
         threads = [threading.Thread(target=self._lane, args=(lane,)) for lane in self._lanes]
         try:
@@ -377,7 +372,7 @@ class Checks:
 
 def repeat(part: Part, name: str) -> bool:
     """
-    Run a test that depends on real time once more, alone, and write that down in L{LEDGER}.
+    Run a test that depends on real time once more, alone, and record that in L{LEDGER}.
 
     @return: whether it passed.
     """
@@ -396,8 +391,8 @@ def repeat(part: Part, name: str) -> bool:
 
 def laneIsBuilt() -> bool:
     """
-    Where extension modules can be compiled they have to be there: the tests would otherwise pass
-    without the compiled lane that they try.
+    Check that the extension modules are compiled where they can be. Otherwise the tests would pass
+    without testing the compiled lane.
     """
     if os.environ.get("NATSBROKER_NO_EXTENSIONS") == "1" or not hasCompiler():
         say("without the compiled lane: no C compiler, or it is switched off")

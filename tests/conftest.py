@@ -1,10 +1,10 @@
 """
 Rules for every test: its markers, the examples that Hypothesis tries, and logged failures.
 
-A test that ends with a L{Failure} in Twisted's log, and did not fetch it with the
-C{flushLoggedErrors} fixture, fails and shows the traceback. Tests of C{twisted.trial} keep trial's
-own bookkeeping, which does the same. The package's pytest fixtures are there whether or not the
-package is installed.
+A test that ends with a L{Failure} in Twisted's log, without having fetched it with the
+C{flushLoggedErrors} fixture, fails and shows the traceback. Tests of C{twisted.trial} use trial's
+own rule, which is the same. The package's pytest fixtures are available whether or not the package
+is installed.
 """
 
 from __future__ import annotations
@@ -116,17 +116,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """
-    Unit tests alone are collected without the packages that other tests import.
-    """
+    """With C{-m unit}, ignore the directories whose tests need further packages."""
     elsewhere = collection_path in NOT_UNIT and config.getoption("markexpr") == "unit"
     return True if elsewhere else None
 
 
 def pytest_collection_finish() -> None:
-    """
-    Keep the garbage collector from going through all collected tests again and again.
-    """
+    """Keep the garbage collector from visiting all collected tests again and again."""
     _freeze()
     gc.enable()
 
@@ -136,8 +132,9 @@ def pytest_runtest_teardown(
     item: pytest.Item, nextitem: pytest.Item | None
 ) -> Generator[None, object, object]:
     """
-    Do so at the end of each module, too: a broker that a test leaves stays, because the compiled
-    subscriptions in it are not visited. What the module's fixtures held is gone by then.
+    Freeze the remaining objects at the end of each module too. A broker that a test leaves stays in
+    memory, because the compiled subscriptions in it are not visited. The objects of the module's
+    fixtures are gone by then.
     """
     result = yield
     if nextitem is not None and nextitem.path != item.path:
@@ -153,8 +150,8 @@ def _freeze() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
-    Mark as C{unit} every test that its place, its fixtures or a mark do not exclude, and as
-    C{realtime} those in the places for it.
+    Mark as C{unit} every test that its directory, its fixtures or a mark do not exclude, and as
+    C{realtime} the tests in certain directories.
     """
     for item in items:
         places = {item.path, *item.path.parents}
@@ -173,7 +170,7 @@ class FailureCollector:
     """
     Keeps every L{Failure} that is logged.
 
-    @ivar failures: those that nobody has flushed, oldest first.
+    @ivar failures: those that no test has flushed, oldest first.
     """
 
     def __init__(self) -> None:
@@ -186,7 +183,7 @@ class FailureCollector:
 
     def flush(self, *types: type[BaseException]) -> list[Failure]:
         """
-        @param types: the exceptions to fetch; all of them when none is named.
+        @param types: the exceptions to fetch; all of them by default.
         @return: the failures fetched, which no longer fail the test.
         """
         wanted = types or (BaseException,)
@@ -198,8 +195,8 @@ class FailureCollector:
 @pytest.fixture(autouse=True)
 def flushLoggedErrors(request: pytest.FixtureRequest) -> Iterator[FlushLoggedErrors]:
     """
-    @return: a function of exception types, as trial's method of the same name: it returns the
-        failures of those types that were logged so far and forgives them.
+    @return: a function of exception types, like trial's method of this name: it returns the
+        failures of those types that were logged so far, which no longer fail the test.
     """
     collector = FailureCollector()
     globalLogPublisher.addObserver(collector)

@@ -10,9 +10,7 @@ from collections.abc import Callable
 
 
 def callsOf(work: Callable[[], object]) -> int:
-    """
-    Count the calls that work makes, of functions in C too.
-    """
+    """Count the function calls that some work makes, including functions in C."""
     calls = 0
 
     def note(frame: object, event: str, argument: object) -> None:

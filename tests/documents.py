@@ -25,9 +25,9 @@ class Block:
     A fenced piece of a document.
 
     @ivar kind: the word after the fence: C{python}, C{sh}, or nothing.
-    @ivar line: how many lines stand before its text.
-    @ivar file: the name of the file that the block shows, where the paragraph before it ends with
-        the name in a code span and a colon; the path from the top of a file that is included; or
+    @ivar line: the number of lines before its text.
+    @ivar file: the name of the file that the block shows, if the paragraph before it ends with the
+        name in a code span and a colon; or the path from the top of a file that is included; or
         nothing.
     """
 

@@ -1,7 +1,7 @@
 """
-Finds the turns of phrase and the names that the project has given up, in code, prose and tests.
+Finds phrases and names that the project no longer uses, in code, prose and tests.
 
-To list them in files or directories, by default in all that are read::
+To list them in files or directories, by default in all that are checked::
 
     python -m tests.language [PATH...]
 """
@@ -104,8 +104,8 @@ class Finding:
     A phrase or a name in a file.
 
     @ivar line: the line's number, from 1.
-    @ivar text: what stands there.
-    @ivar instead: what to write.
+    @ivar text: the phrase or name.
+    @ivar instead: the replacement.
     """
 
     line: int
@@ -131,8 +131,8 @@ def _matches(text: str) -> Iterator[tuple[int, str, str]]:
 def findingsIn(path: str, text: str) -> list[Finding]:
     """
     @param path: the file's path below the project's top, for its name.
-    @param text: what is in the file.
-    @return: the banned phrases and names in it, by line.
+    @param text: the content of the file.
+    @return: the banned phrases and names in the text, by line.
     """
     stem = Path(path).stem
     findings = [
@@ -177,7 +177,7 @@ def files(places: Iterable[str]) -> Iterator[str]:
 def report(places: Iterable[str]) -> Iterator[str]:
     """
     @param places: directories and files below the project's top.
-    @return: a line for each finding: its place, what stands there, and what to write.
+    @return: a line for each finding: its place, its text, and the replacement.
     """
     for path in files(places):
         for finding in findingsIn(path, (ROOT / path).read_text("utf-8")):

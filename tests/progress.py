@@ -1,7 +1,7 @@
 """
-A plugin for pytest, C{-p tests.progress}: writes what happens to a file, for L{tests.checks}.
+A plugin for pytest, C{-p tests.progress}, which writes events to a file for L{tests.checks}.
 
-The file is named by the variable L{VARIABLE}. Each line is a JSON object: C{"collected": 12},
+The variable L{VARIABLE} names the file. Each line is a JSON object: C{"collected": 12},
 C{"started": id}}, C{"ended": id, "outcome": outcome, "realtime": bool} or C{"worked": seconds}.
 """
 
@@ -31,22 +31,16 @@ class Reporter:
         self._file.flush()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """
-        Write how many tests there are.
-        """
+        """Write the number of tests."""
         self._write(collected=len(session.items))
 
     def pytest_sessionfinish(self) -> None:
-        """
-        Write the seconds that processors worked for the tests and the programs they started.
-        """
+        """Write the CPU seconds of the tests and of the programs that they started."""
         self._write(worked=sum(os.times()[:4]))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """
-        Write that a test starts, and that it ended.
-        """
+        """Write that a test has started, and that it has ended."""
         self._write(started=item.nodeid)
         result = yield
         self._write(
@@ -57,25 +51,19 @@ class Reporter:
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """
-        Keep the worst of setup, call and teardown.
-        """
+        """Keep the worst outcome of setup, call and teardown."""
         if report.failed or (report.skipped and report.nodeid not in self._outcomes):
             self._outcomes[report.nodeid] = report.outcome
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """
-        A module that cannot be imported counts as a test that failed.
-        """
+        """Count a module that cannot be imported as a failed test."""
         if report.failed:
             self._write(started=report.nodeid)
             self._write(ended=report.nodeid, outcome="failed", realtime=False)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """
-    Write to the file that the variable names, if it names one.
-    """
+    """Write to the file that the variable names, if there is one."""
     # Taken away, because tests run pytest themselves.
     path = os.environ.pop(VARIABLE, None)
     if path is not None:

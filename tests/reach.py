@@ -1,5 +1,5 @@
 """
-Which tests the arguments of pytest name, and so what has to be there to run them.
+The tests that pytest's arguments name, and the packages that these need.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Reach:
     """
     The needs of the named tests, besides the packages of the C{unit} extra.
 
-    @ivar interop: clients and servers of others.
+    @ivar interop: clients and servers of other projects.
     @ivar spark: Spark.
     @ivar postgres: a PostgreSQL server.
     """
@@ -32,7 +32,7 @@ class Reach:
 
     @property
     def environment(self) -> str:
-        """The environment in tox.ini that has what these tests import."""
+        """The environment in tox.ini with the packages of these tests."""
         return "checks" if self.interop or self.spark or self.postgres else "unit"
 
 

@@ -1,6 +1,6 @@
 """
-Writes those columns of the reference manual that are in the table of configuration keys: spellings,
-types, and whether a key is supported. Meanings and the texts of defaults are written by hand::
+Writes the columns of the reference manual that come from the table of configuration keys:
+spellings, types, and support. Meanings and the texts of defaults are written by hand::
 
     python -m tests.reference
 
@@ -52,7 +52,7 @@ def _rows(schema: BlockSchema, written: dict[str, tuple[str, str]]) -> Iterator[
 def rendered(text: str) -> str:
     """
     @param text: the manual.
-    @return: the manual with the rows of each section as the table has them, in its order.
+    @return: the manual with the rows of each section updated from the table, in its order.
     """
     schemas = {schema.title: schema for schema in everySection()}
     lines: list[str] = []

@@ -12,9 +12,7 @@ from tests.machine import COMPILER, VENV, install, isInstalled, provide, require
 
 
 def main(arguments: list[str]) -> None:
-    """
-    Install what is missing and become the broker.
-    """
+    """Install what is missing, and become the broker."""
     if not isInstalled("natsbroker", "."):
         say(f"will install natsbroker into {VENV}, and a C compiler if this user may")
     requirePython()

@@ -64,9 +64,9 @@ HEADERS = b'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_respond
 @dataclass(frozen=True)
 class Names:
     """
-    The hot names in one implementation.
+    One implementation of the hot names.
 
-    @ivar label: how test ids call it.
+    @ivar label: its name in test ids.
     """
 
     label: str
@@ -156,7 +156,7 @@ PURE = Names(
 
 def _findCompiled() -> Names | None:
     """
-    @return: the compiled names, unless they are not there or not wanted.
+    @return: the compiled names, unless they do not exist or are disabled.
     """
     if os.environ.get("NATSBROKER_PURE", "") not in ("", "0"):
         return None
@@ -195,7 +195,7 @@ def using(names: Names) -> Iterator[Names]:
 
 def pieces(data: bytes, cuts: Iterable[int]) -> list[bytes]:
     """
-    @param cuts: places to cut at, in any order; those outside of the data do nothing.
+    @param cuts: offsets to cut at, in any order; those outside the data are ignored.
     @return: the data in pieces, none of them empty.
     """
     places = sorted({0, len(data), *(cut for cut in cuts if 0 < cut < len(data))})
@@ -205,11 +205,11 @@ def pieces(data: bytes, cuts: Iterable[int]) -> list[bytes]:
 @implementer(ISubscriber)
 class Recorder:
     """
-    A subscriber that writes down what it gets.
+    A subscriber that records its messages.
 
     @ivar got: the messages with their tags.
-    @ivar ended: the tags of subscriptions that ended by themselves.
-    @ivar subscription: where a test keeps what it subscribed with.
+    @ivar ended: the tags of subscriptions that have ended by themselves.
+    @ivar subscription: a place for the test's subscription.
     """
 
     subscription: Any = None
@@ -241,7 +241,7 @@ class Recorder:
 @implementer(IBatchSubscriber)
 class BatchRecorder(Recorder):
     """
-    The same for batches.
+    A recorder of batches.
 
     @ivar batches: the bodies of each batch.
     """
@@ -258,7 +258,7 @@ class BatchRecorder(Recorder):
 @implementer(IRunSubscriber)
 class RunRecorder(Recorder):
     """
-    The same for runs.
+    A recorder of runs.
 
     @ivar runs: the bodies of each run.
     """
@@ -275,9 +275,9 @@ class RunRecorder(Recorder):
 @implementer(ILinkSubscriber)
 class LinkRecorder:
     """
-    A link that writes down what it is to forward.
+    A link that records the messages to forward.
 
-    @ivar got: the bodies, with the queue groups chosen.
+    @ivar got: the bodies, with the chosen queue groups.
     """
 
     def __init__(self) -> None:
@@ -315,9 +315,7 @@ class WatchRecorder:
 
 @implementer(ISubjectRouter)
 class Router:
-    """
-    A subject router of the implementation that is in use.
-    """
+    """A subject router of the present implementation."""
 
     hasPlainRules = True
 
@@ -338,7 +336,7 @@ class Router:
         return bool(self._index.hasInterest(subject))
 
     def watchChanges(self, changed: Any) -> None:
-        """Nothing to do: the rules do not change."""
+        """Nothing to do, because the rules do not change."""
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._index)
@@ -352,7 +350,7 @@ class Doorkeeper:
     """
     An authorizer that a test controls.
 
-    @ivar answer: called with the L{ConnectRequest}; what it returns or raises is the answer.
+    @ivar answer: a function of the L{ConnectRequest}; its result or exception is the answer.
     @ivar asked: every L{ConnectRequest} so far.
     """
 
@@ -379,10 +377,10 @@ class Doorkeeper:
 
 class Accounts(AccountRegistry):
     """
-    Accounts that come into being when they are first asked for.
+    Accounts that are created when they are first used.
 
-    @ivar counts: how many connections each has.
-    @ivar maximum: how many each may have.
+    @ivar counts: the number of connections of each account.
+    @ivar maximum: the limit of connections of each account.
     """
 
     def __init__(
@@ -427,7 +425,7 @@ class Wire:
 
     @property
     def session(self) -> Any:
-        """The broker's session, which the protocol forgets at the end."""
+        """The broker's session, which the protocol forgets at its end."""
         self._session = getattr(self.protocol, "session", None) or self._session
         return self._session
 
@@ -437,11 +435,11 @@ class Wire:
         return self.transport.closed
 
     def reads(self) -> bool:
-        """Whether the broker reads from this client now."""
+        """Whether the broker reads from this client at present."""
         return self.transport.isReading
 
     def send(self, *data: bytes) -> None:
-        """Send bytes, each piece by itself."""
+        """Send bytes, each piece separately."""
         for piece in data:
             self.transport.send(piece)
 
@@ -451,17 +449,17 @@ class Wire:
         return self.transport.take()
 
     def ask(self, *data: bytes) -> bytes:
-        """Send bytes and give what comes."""
+        """Send bytes, and return the output."""
         self.send(*data)
         return self.receive()
 
 
 class World:
     """
-    The surroundings of client connections, without sockets.
+    The context of client connections, without sockets.
 
-    @ivar clock: the time; it begins at zero.
-    @ivar advisories: what the observers were told.
+    @ivar clock: the clock, which begins at zero.
+    @ivar advisories: the advisories for observers.
     """
 
     def __init__(
@@ -474,8 +472,8 @@ class World:
         schedule: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
         """
-        @param schedule: what turns are scheduled with; by default the clock, which goes on until
-            nothing is left to do at once.
+        @param schedule: the scheduler of turns; by default the clock, which runs until no call is
+            due.
         """
         self.clock = Clock()
         self.advisories: list[Advisory] = []
@@ -499,7 +497,7 @@ class World:
         self.factory = ClientFactory(self.context)
 
     def dial(self, host: str = "127.0.0.1") -> Wire:
-        """Connect; INFO is still to be received."""
+        """Connect, without reading INFO."""
         peer = IPv4Address("TCP", host, 50000)
         protocol = self.factory.buildProtocol(peer)
         transport = MemoryTransport(self.clock, protocol, peer)
@@ -507,18 +505,18 @@ class World:
         return Wire(self, transport, protocol)
 
     def client(self, hello: bytes = QUIET) -> Wire:
-        """Connect, read INFO, say hello and throw the answer away."""
+        """Connect, read INFO, send CONNECT and drop the answer."""
         wire = self.dial()
         wire.receive()
         wire.ask(hello)
         return wire
 
     def settle(self) -> None:
-        """Let happen what happens at once."""
+        """Run all calls that are due."""
         self.clock.advance(0)
 
     def advance(self, seconds: float, step: float = 0.05) -> None:
-        """Let time pass, in steps, so that what one step causes has its own time."""
+        """Let time pass in steps, so that calls are made at their own times."""
         end = self.clock.seconds() + seconds
         while end - self.clock.seconds() > 1e-9:
             self.clock.advance(min(step, end - self.clock.seconds()))

@@ -1,5 +1,5 @@
 """
-The advisories of observers.
+The advisories for observers.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ ALL = [getattr(advisories, name) for name in advisories.__all__]
 
 
 def test_listIsComplete() -> None:
-    """Every advisory is in the list, and everything in the list is one."""
+    """The list has every advisory, and nothing else."""
     made = [value for value in vars(advisories).values() if isinstance(value, type)]
     assert {kind for kind in made if issubclass(kind, Advisory)} == set(ALL)
 
 
 @pytest.mark.parametrize("kind", ALL)
 class TestEach:
-    """Each of them."""
+    """Each advisory."""
 
     def test_isAValue(self, kind: type[Advisory]) -> None:
         """An advisory is a frozen value: an observer cannot change it for the next one."""
@@ -34,5 +34,5 @@ class TestEach:
                 setattr(made, field.name, "y")
 
     def test_isDocumented(self, kind: type[Advisory]) -> None:
-        """An advisory has a description."""
+        """An advisory has a docstring."""
         assert (kind.__doc__ or "").strip()

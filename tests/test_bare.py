@@ -1,5 +1,5 @@
 """
-The parts of the run on a bare machine that need no root.
+The parts of the run on a bare machine that do not need root.
 """
 
 from __future__ import annotations
@@ -32,13 +32,15 @@ class TestSources:
         ]
 
     def test_none(self) -> None:
-        """Without the release there is no mirror to take."""
+        """Without an apt source for the release there is an error."""
         with pytest.raises(Unfit, match="no Debian trixie"):
             sourcesOf(TARGETS, "trixie")
 
 
 def test_variables(tmp_path: Path) -> None:
-    """Nothing of the environment goes in but how registries are reached, with its files."""
+    """
+    The environment has only the variables for access to registries, with the files that they name.
+    """
     file = tmp_path / "authorities.pem"
     file.write_text("pem")
     root = tmp_path / "root"
@@ -56,14 +58,14 @@ def test_variables(tmp_path: Path) -> None:
     ],
 )
 def test_brokenBroker(program: str, problem: str) -> None:
-    """A broker that ends too early, or does not end in order, does not pass."""
+    """A broker that ends too early, or not properly, fails the run."""
     command = [sys.executable, "-c", f"import sys; sys.stdout = sys.stderr; {program}"]
     with pytest.raises(Unfit, match=problem):
         tryBroker(command, {})
 
 
 def test_notRoot(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without root there is no such file system."""
+    """The root file system can only be made as root."""
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     with pytest.raises(SystemExit, match="takes root"):
         main([])

@@ -1,6 +1,6 @@
 """
-The blocks of documents that are shown and not played: configurations are read, programs compile,
-and commands have the options that they show.
+The blocks of documents that are only shown: configurations are read, programs are compiled, and the
+options of commands are checked.
 """
 
 from __future__ import annotations
@@ -36,9 +36,7 @@ NOT_HERE = ("natsbroker.spark", "pyspark")
 
 
 class Values(dict[str, str]):
-    """
-    Environment variables, each of which is there.
-    """
+    """Environment variables, which all exist."""
 
     def __missing__(self, name: str) -> str:
         return "secret"
@@ -62,7 +60,7 @@ def blocks(*kinds: str) -> list[object]:
 
 def mistakesIn(configuration: str) -> list[str]:
     """
-    @return: what the reader of configurations reports, without features that are missing.
+    @return: the errors of the configuration reader, except for unsupported features.
     """
     try:
         buildText(configuration, Values(), read=lambda path: PEM)
@@ -73,7 +71,7 @@ def mistakesIn(configuration: str) -> list[str]:
 
 @pytest.mark.parametrize("block", blocks(""))
 def test_configurationsAreRead(block: Block) -> None:
-    """A block without a kind is a configuration that the broker takes."""
+    """A block without a kind is a configuration that the broker accepts."""
     if "include" not in block.text:
         assert mistakesIn(block.text) == []
 
@@ -86,7 +84,7 @@ def test_jsonIsRead(block: Block) -> None:
 
 def missingNames(program: str) -> Iterator[str]:
     """
-    @return: what C{program} imports from the package and is not there.
+    @return: the names that C{program} imports from the package and that do not exist.
     @raise SyntaxError: if it does not compile.
     """
     tree = compile(program, "block", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
@@ -106,7 +104,7 @@ def test_programsCompile(block: Block) -> None:
 @cache
 def helpOf(*command: str) -> str:
     """
-    @return: what a command prints about its options.
+    @return: the help of a command about its options.
     """
     program, *words = command
     path = Path(sys.executable).with_name(program)
@@ -116,7 +114,7 @@ def helpOf(*command: str) -> str:
 
 def unknownOptions(line: str) -> list[str]:
     """
-    @return: the options in a command of the package that its help does not have.
+    @return: the options of a command line that the command's help does not have.
     """
     words = [Path(word).name if n == 0 else word for n, word in enumerate(shlex.split(line, True))]
     if words[0] == "twistd":
@@ -140,7 +138,7 @@ def test_optionsAreThere(block: Block) -> None:
 
 
 def test_kindsAreKnown() -> None:
-    """Every block has a kind for which there is a check here, or one that is only shown."""
+    """Every block has a kind that is checked here, or one that is only shown."""
     known = {"", "json", "python", *SHOWN}
     kinds = {
         block.kind

@@ -1,5 +1,5 @@
 """
-The composition root: a whole broker in memory.
+A whole broker in memory.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ from tests.support import Recorder, needsCompiled
 
 
 def outcome(deferred: Deferred[Any]) -> list[Any]:
-    """The outcome of a Deferred."""
+    """A list for the outcome of a Deferred."""
     results: list[Any] = []
     deferred.addBoth(results.append)
     return results
 
 
 class Denying(Authenticator):
-    """Lets nobody in, and counts."""
+    """An authorizer that denies every login, and counts them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Denying(Authenticator):
 
 
 class Lifecycle(Service):
-    """A service that writes down what happens around it."""
+    """A service that records its calls."""
 
     def __init__(self, log: list[str], host: Any) -> None:
         self._log = log
@@ -92,7 +92,7 @@ class Lifecycle(Service):
 
 @implementer(IBrokerService)
 class Maker:
-    """Makes a service of the kind above."""
+    """Makes services that record their calls."""
 
     name = "mine"
 
@@ -116,7 +116,7 @@ class TestHost:
         verifyObject(IService, broker)
 
     def test_bus(self) -> None:
-        """A service inside reaches the clients of an account, and they reach it."""
+        """A service and the clients of its account exchange messages."""
         host = Host("accounts { A {} }").start()
         client = host.client()
         client.ask(b"SUB foo 1\r\n")
@@ -129,7 +129,10 @@ class TestHost:
         assert host.broker.bus("A").account == "A"
 
     def test_localBus(self) -> None:
-        """A service for this broker alone is reached by its clients, not by other brokers."""
+        """
+        A service for this broker alone is reached by the broker's clients, and not by other
+        brokers.
+        """
         host = Host().start()
         recorder = Recorder()
         host.broker.bus(isLocal=True).subscribe(b"foo", recorder)
@@ -139,12 +142,12 @@ class TestHost:
         assert recorder.bodies == [b"yo"]
 
     def test_noBus(self) -> None:
-        """An account that is not there has no bus."""
+        """An account that does not exist has no bus."""
         with pytest.raises(KeyError):
             Host().broker.bus("A")
 
     def test_filter(self) -> None:
-        """A filter decides for every message until it is taken out."""
+        """A filter decides about every message until it is removed."""
 
         @implementer(IPublishFilter)
         class Dropping:
@@ -160,7 +163,7 @@ class TestHost:
         assert client.ask(b"PUB foo 2\r\nhi\r\n") == b"MSG foo 1 2\r\nhi\r\n"
 
     def test_observe(self) -> None:
-        """Observers hear of clients until they leave."""
+        """Observers are notified of clients until they are removed."""
 
         @implementer(IObserver)
         class Observer(Advisories):
@@ -178,17 +181,17 @@ class TestHost:
 
 
 class TestReading:
-    """Brokers that read their own settings."""
+    """Brokers that read their own configuration."""
 
     def test_fromText(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The text may refer to the environment; other arguments reach the broker."""
+        """The text may refer to the environment, and other arguments are passed to the broker."""
         monkeypatch.setenv("SHOP", "tea")
         broker = Broker.fromText("server_name: $SHOP", endpoints=[], random=Random(1))
         assert broker.settings.server_name == "tea"
         assert list(broker.listeners) == []
 
     def test_fromFile(self, tmp_path: Path) -> None:
-        """A file is found by its path, and may include others beside it."""
+        """A file is read from its path, and may include files beside it."""
         (tmp_path / "server.conf").write_text("include 'name.conf'")
         (tmp_path / "name.conf").write_text("server_name: tea")
         broker = Broker.fromFile(tmp_path / "server.conf", endpoints=[])
@@ -208,17 +211,17 @@ class TestReading:
 
 
 class TestChoices:
-    """The replaceable parts."""
+    """The replaceable parts of a broker."""
 
     def test_authorizerObject(self) -> None:
-        """An authorizer that is given decides, whatever the settings say."""
+        """A given authorizer decides, whatever the settings say."""
         authorizer = Denying()
         host = Host("authorization { plugin: none }", authorizer=authorizer).start()
         assert host.client().receive() == b""
         assert authorizer.asked == 1
 
     def test_authorizerPlugin(self) -> None:
-        """Else the plugin that the settings name."""
+        """Without a given authorizer, the plugin that the settings name decides."""
 
         @implementer(IAuthorizerPlugin)
         class Plugin:
@@ -233,12 +236,14 @@ class TestChoices:
         assert host.broker.clientContext.authorizer is made
 
     def test_authorizerMissing(self) -> None:
-        """An authorizer that no plugin has is an error."""
+        """An authorizer that no plugin provides is an error."""
         with pytest.raises(PluginError, match="IAuthorizerPlugin"):
             Host("authorization { plugin: mine }", plugins=Plugins(lambda interface: []))
 
     def test_noSettings(self) -> None:
-        """Something else than settings is refused with the methods that read them."""
+        """
+        An object other than settings is refused with the names of the methods that read settings.
+        """
         settings: Any
         for settings in ("port: 1", {"port": 1}):
             text = r"of type (str|dict), not .*Broker\.fromFile\(path\) or Broker\.fromText\(text\)"
@@ -246,18 +251,18 @@ class TestChoices:
                 Broker(settings)
 
     def test_noAuthorizer(self) -> None:
-        """An object that is no authorizer is refused."""
+        """An object that is not an authorizer is refused."""
         with pytest.raises(TypeError, match=r"object of object provides no I"):
             Host(authorizer=object())
 
     def test_settings(self) -> None:
-        """Else the users of the settings."""
+        """Without an authorizer or a plugin, the users of the settings are accepted."""
         host = Host("authorization { token: t }").start()
         client = host.client(b'CONNECT {"auth_token":"t","verbose":true}\r\n')
         assert client.ask(b"PING\r\n") == b"PONG\r\n"
 
     def test_routerFactory(self) -> None:
-        """A given router factory is used. Each account has its own router."""
+        """A given router factory makes a router for each account."""
         made: dict[str, ISubjectRouter] = {}
 
         def make(account: str) -> ISubjectRouter:
@@ -272,14 +277,14 @@ class TestChoices:
         assert [now - then for now, then in zip(after, before, strict=True)] == [1, 0, 0]
 
     def test_shapes(self) -> None:
-        """Our own takes no more wildcard shapes than the settings say."""
+        """The default router accepts no more wildcard shapes than the settings permit."""
         host = Host("max_subject_shapes: 1").start()
         client = host.client()
         answer = client.ask(b"SUB *.a 1\r\nSUB a.* 2\r\n")
         assert answer == b"-ERR 'maximum subscription shapes exceeded'\r\n"
 
     def test_services(self) -> None:
-        """A service is there before the first client and until after the last one."""
+        """A service is started before the first client, and stopped after the last one."""
         maker = Maker()
         host = Host("services { mine { x: 1 } }", services=[maker]).start()
         assert maker.given == [(host.broker, {"x": 1})]
@@ -291,7 +296,7 @@ class TestChoices:
         assert maker.log[1:] == ["stop clients=0"]
 
     def test_loggedFeatures(self) -> None:
-        """An active feature is logged in one line."""
+        """Each active feature is logged in one line."""
         host = Host(authorizer=Denying(), services=[Maker()])
         with logLines() as lines:
             host.start()
@@ -301,7 +306,7 @@ class TestChoices:
     @pytest.mark.skipif(not hot.COMPILED, reason="there is no compiled lane")
     @pytest.mark.parametrize(("text", "isUsed"), [("", True), ("fast_lane: false", False)])
     def test_fastLane(self, monkeypatch: pytest.MonkeyPatch, text: str, isUsed: bool) -> None:
-        """A client is served by the lane, unless that is switched off."""
+        """A client uses the lane, unless the settings disable it."""
         made: list[Any] = []
         make = hot.Lane
 
@@ -314,7 +319,7 @@ class TestChoices:
         assert bool(made) is isUsed
 
     def test_random(self) -> None:
-        """With the same seed queue members are chosen in the same order."""
+        """Queue members are chosen in the same order with the same seed."""
 
         def chosen() -> bytes:
             host = Host("fast_lane: false").start()
@@ -328,17 +333,17 @@ class TestChoices:
 
 
 class TestStarting:
-    """Letting clients in."""
+    """The start of a broker."""
 
     def test_info(self) -> None:
-        """INFO has its name and address."""
+        """INFO has the name and the address of the broker."""
         host = Host("server_name: n\nport: 4222").start()
         info = json.loads(host.dial().receive()[5:])
         assert info["server_id"] == host.broker.serverId
         assert (info["server_name"], info["port"], info["client_ip"]) == ("n", 4222, "127.0.0.1")
 
     def test_address(self) -> None:
-        """The broker knows its address once it listens."""
+        """The broker has its address while it listens."""
         host = Host("port: 4222")
         with pytest.raises(ValueError, match="does not listen"):
             host.broker.clientAddress()
@@ -354,7 +359,7 @@ class TestStarting:
         }
 
     def test_lines(self) -> None:
-        """Programs wait for the last two lines."""
+        """The last two lines of the start are those that programs wait for."""
         with logLines() as lines:
             Host("port: 4222").start()
         assert lines[-2:] == [
@@ -363,20 +368,20 @@ class TestStarting:
         ]
 
     def test_endpoints(self) -> None:
-        """The broker can listen elsewhere than the settings say, at several places."""
+        """The broker can listen on given endpoints instead of the configured address."""
         host = Host("port: 4222", endpoints=["tcp:1:interface=h", "unix:/run/n.sock"]).start()
         assert [server[0] for server in host.reactor.tcpServers] == [1]
         assert [server[0] for server in host.reactor.unixServers] == ["/run/n.sock"]
         assert host.dial(listener=1).receive().startswith(b"INFO ")
 
     def test_noListener(self) -> None:
-        """The broker can run without a listener, and is ready all the same."""
+        """The broker can run without a listener, and becomes ready."""
         host = Host(endpoints=[]).start()
         assert host.reactor.tcpServers == []
         assert outcome(host.broker.whenReady()) == [None]
 
     def test_passedSockets(self) -> None:
-        """Each listener takes the socket of its name; none is opened."""
+        """Each listener uses the passed socket of its name, and opens none."""
         names = ("client", "monitoring", "cluster", "gateway", "leafnodes", "websocket")
         sockets = {name: socket.create_server(("127.0.0.1", 0)) for name in names}
         numbers = {listener.fileno() for listener in sockets.values()}
@@ -392,13 +397,13 @@ class TestStarting:
         host.broker.stopService()
 
     def test_surplusSocket(self) -> None:
-        """A socket for a listener that is not configured is refused."""
+        """A passed socket for a listener that is not configured is refused."""
         with socket.create_server(("127.0.0.1", 0)) as passed:
             with pytest.raises(ValueError, match="the broker does not have: monitoring"):
                 Host(sockets={"monitoring": passed})
 
     def test_ready(self) -> None:
-        """The readiness of the broker can be awaited."""
+        """A Deferred fires when the broker is ready."""
         host = Host()
         waiting = outcome(host.broker.whenReady())
         assert waiting == []
@@ -407,7 +412,7 @@ class TestStarting:
         assert outcome(host.broker.whenReady()) == [None]
 
     def test_portInUse(self) -> None:
-        """If its port is in use, starting raises, and waiting for readiness fails."""
+        """If the port is in use, the start raises an exception, and waiting for readiness fails."""
 
         class Taken:
             def listen(self, factory: Any) -> Any:
@@ -421,7 +426,7 @@ class TestStarting:
         assert outcome(host.broker.whenReady())[0].check(StartError)
 
     def test_takenLater(self) -> None:
-        """If the port turns out to be in use later, and no caller waits, the error is logged."""
+        """A port that turns out later to be in use is logged if no caller waits for readiness."""
         gate: Deferred[Any] = Deferred()
 
         class Slow:
@@ -435,7 +440,7 @@ class TestStarting:
         assert lines == ['[FTL] Error listening on port: h:1, "listen tcp h:1: bind: in use"']
 
     def test_globalReactor(self) -> None:
-        """Without a reactor the global one is used."""
+        """The default reactor is the global one."""
         from twisted.internet import reactor
 
         assert Broker(endpoints=[]).reactor is reactor
@@ -456,7 +461,7 @@ print(*sorted(sys.modules))
 @pytest.mark.slow
 class TestLoading:
     """
-    The modules that a broker loads: those that its settings ask for, so that it starts quickly.
+    The modules that a broker imports: those that its settings need, so that it starts quickly.
     """
 
     PARTS: ClassVar[dict[str, str]] = {
@@ -482,20 +487,20 @@ class TestLoading:
     """Modules that a plain broker does without -> settings with which it needs them, if any."""
 
     def loaded(self, text: str) -> set[str]:
-        """The modules of an interpreter whose broker has some settings."""
+        """The imported modules of an interpreter whose broker has these settings."""
         done = subprocess.run(
             [sys.executable, "-c", LOADING, text], capture_output=True, text=True, check=True
         )
         return set(done.stdout.split())
 
     def test_noSettings(self) -> None:
-        """Without settings, none of these modules is loaded."""
+        """Without settings none of these modules is imported."""
         assert self.loaded("") & set(self.PARTS) == set()
 
     @pytest.mark.parametrize("text", sorted({*PARTS.values()} - {""}))
     def test_asked(self, text: str) -> None:
         """
-        A module that the settings ask for is loaded with the broker, and not when a client comes.
+        A module that the settings need is imported with the broker, and not when a client connects.
         """
         assert self.loaded(text) >= {
             part for part, example in self.PARTS.items() if example == text
@@ -503,14 +508,17 @@ class TestLoading:
 
 
 class TestClosedConnections:
-    """The number of connections that are remembered after their end."""
+    """The number of closed connections that are remembered."""
 
     @pytest.mark.parametrize(
         ("text", "remembered"),
         [("max_closed_clients: 2", 2), ("max_closed_clients: 0", 3), ("", 3)],
     )
     def test_remembered(self, text: str, remembered: int) -> None:
-        """As many as the settings say; nothing and 0 mean very many, as in nats-server."""
+        """
+        C{max_closed_clients} sets the number of remembered connections. Without a value, or with 0,
+        it is very large, as in nats-server.
+        """
         host = Host(text).start()
         for _ in range(3):
             host.client(b"bad\r\n")
@@ -518,10 +526,10 @@ class TestClosedConnections:
 
 
 class TestStopping:
-    """The end."""
+    """The stop of a broker."""
 
     def test_order(self) -> None:
-        """Clients are closed without an error line, and the log has a line about it."""
+        """Clients are disconnected without an error, and the stop is logged."""
         host = Host().start()
         client = host.client()
         with logLines() as lines:
@@ -535,7 +543,7 @@ class TestStopping:
         assert not host.broker.running
 
     def test_waits(self) -> None:
-        """The stop waits for clients to read their output, but not for long."""
+        """The stop waits a limited time for clients to read their output."""
         host = Host().start()
         client = host.client()
         client.transport.taking = False
@@ -547,14 +555,14 @@ class TestStopping:
         assert done == [None]
 
     def test_startedTwice(self) -> None:
-        """The broker can be started again."""
+        """The broker can be started again after a stop."""
         host = Host("port: 4222").start()
         outcome(host.broker.stopService())
         host.start()
         assert host.client().ask(b"PING\r\n") == b"PONG\r\n"
 
     def test_nothingLeft(self) -> None:
-        """No timer is left."""
+        """No timer is left after a stop."""
         host = Host().start()
         host.client()
         outcome(host.broker.stopService())
@@ -563,12 +571,15 @@ class TestStopping:
 
 
 class TestLameDuck:
-    """Leaving slowly."""
+    """Lame duck mode."""
 
     TIMES = 'lame_duck_grace_period: "1s"\nlame_duck_duration: "30s"'
 
     def test_lameDuckMode(self) -> None:
-        """New clients are refused, clients are notified and closed, and observers learn of it."""
+        """
+        In lame duck mode new clients are refused, clients are notified and disconnected, and
+        observers are notified.
+        """
 
         @implementer(IObserver)
         class Observer(Advisories):
@@ -594,7 +605,7 @@ class TestLameDuck:
         ]
 
     def test_health(self) -> None:
-        """The health page reports that no client can connect any more."""
+        """In lame duck mode the health page reports that no client can connect."""
         host = Host(self.TIMES).start()
         healthz = host.broker.monitoring.healthz
         assert healthz.problems(HealthQuery()) == []
@@ -602,14 +613,14 @@ class TestLameDuck:
         assert [problem.status for problem in healthz.problems(HealthQuery())] == [500]
 
     def test_lameDuckModeBeginsOnce(self) -> None:
-        """Lame duck mode begins once."""
+        """Lame duck mode can be started once only."""
         host = Host().start()
         host.broker.lameDuck()
         with pytest.raises(errors.BrokerError):
             host.broker.lameDuck()
 
     def test_stopMeanwhile(self) -> None:
-        """Stopping ends it."""
+        """A stop ends lame duck mode."""
         host = Host(self.TIMES).start()
         client = host.client()
         done = outcome(host.broker.lameDuck())
@@ -620,10 +631,10 @@ class TestLameDuck:
 
 
 class TestMonitoring:
-    """The objects behind the pages are made on demand."""
+    """The monitoring pages, which are made on demand."""
 
     def test_madeLate(self) -> None:
-        """The pages of a model that is made late tell the same times as of one made early."""
+        """The pages show the same times, whenever their model is made."""
         early, late = Host("max_payload: 10").start(), Host("max_payload: 10").start()
         first = early.broker.monitoring
         for host in (early, late):
@@ -645,10 +656,10 @@ class TestMonitoring:
 
 
 class TestReload:
-    """Changed settings; the effect of each change is tested beside its planner."""
+    """Reloads. The effect of each setting is tested beside its planner."""
 
     def test_newSettings(self) -> None:
-        """New settings are in force, INFO has them, and observers are notified."""
+        """A reload applies the new settings, updates INFO, and notifies observers."""
 
         @implementer(IObserver)
         class Observer(Advisories):
@@ -662,7 +673,7 @@ class TestReload:
         assert observer.seen == [Reloaded(("max_payload",))]
 
     def test_planned(self) -> None:
-        """A planned reload changes nothing until it is put into force."""
+        """A planned reload changes nothing until it is applied."""
         host = Host()
         host.start()
         before = host.broker.settings
@@ -674,7 +685,7 @@ class TestReload:
         assert lines[0] == "[INF] Reloaded: max_payload = 50"
 
     def test_refusedWhole(self) -> None:
-        """A reload with one change that is refused changes nothing."""
+        """A reload with one refused change changes nothing."""
         host = Host("port: 4001\nmax_payload: 100").start()
         before = host.broker.settings
         with pytest.raises(ReloadError):
@@ -683,20 +694,23 @@ class TestReload:
         assert json.loads(host.dial().receive()[5:])["max_payload"] == 100
 
     def test_anyPort(self) -> None:
-        """A port that the kernel chose is kept where any will do."""
+        """
+        A reload keeps the port that the kernel chose if the settings leave the choice to the
+        kernel.
+        """
         host = Host("port: -1").start()
         host.broker.reload(settingsOf("port: -1\nmax_payload: 5"))
         assert host.broker.settings.max_payload == 5
 
     def test_noAsynchronousInfo(self) -> None:
-        """Clients are not sent an INFO for it (PROTOCOL part 1.1)."""
+        """Clients get no INFO at a reload (PROTOCOL part 1.1)."""
         host = Host("max_payload: 100").start()
         client = host.client(b'CONNECT {"verbose":false,"protocol":1}\r\n')
         host.broker.reload(settingsOf("max_payload: 50"))
         assert client.receive() == b""
 
     def test_planner(self) -> None:
-        """A program that embeds the broker may own settings too."""
+        """A program that embeds the broker may add planners for its own settings."""
         host = Host().start()
         seen: list[int] = []
 
@@ -709,10 +723,13 @@ class TestReload:
 
 
 class TestRevocation:
-    """An authorizer changes its mind."""
+    """Revocations by an authorizer."""
 
-    def test_everybodyIsAskedFor(self) -> None:
-        """When it says so, every connection is asked for again; who is denied is cut."""
+    def test_allConnectionsAreChecked(self) -> None:
+        """
+        When an authorizer announces a revocation, every connection is checked again, and denied
+        clients are disconnected.
+        """
         authorizer = Denying()
         authorizer.open = True
         host = Host(authorizer=authorizer).start()
@@ -727,7 +744,7 @@ class TestRevocation:
 
 
 def test_jetStreamStopsFirst() -> None:
-    """A pull request that waits gets its status before the connection is closed."""
+    """A pull request that waits gets its status before the broker closes the connection."""
     memory = MemoryBroker(configText="jetstream { backend: memory }")
     memory.advance(0)
     client = memory.connect({"verbose": False, "headers": True, "no_responders": True})
@@ -749,7 +766,7 @@ def test_jetStreamStopsFirst() -> None:
 @needsCompiled
 @pytest.mark.skipif(sys.platform != "linux", reason="epoll is Linux's")
 def test_linksOverHub() -> None:
-    """With a reactor that supports it, routes use the poller like clients."""
+    """Routes use the poller like clients, if the reactor supports it."""
     from twisted.internet.epollreactor import EPollReactor
 
     makeReactor: Any = EPollReactor

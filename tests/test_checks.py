@@ -1,5 +1,5 @@
 """
-Tests of L{tests.checks}, with parts made for them.
+Tests of L{tests.checks}, with parts made for the tests.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def test_secondTimeLucky():
 
 @pytest.fixture(autouse=True)
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """@return: the directory of the runs' reports, in place of the real one."""
+    """
+    @return: a directory for the reports of these runs.
+    """
     monkeypatch.setattr(checks, "ROOT", tmp_path)
     monkeypatch.setattr(checks, "WORK", tmp_path)
     monkeypatch.setattr(checks, "LEDGER", tmp_path / "repeated.txt")
@@ -56,7 +58,7 @@ class TestPassing:
     """Parts without failures."""
 
     def test_allLanesRun(self, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """Each part of each lane runs, and the last line has the sum of their counts."""
+        """Each part of each lane runs, and the last line has the sums of their counts."""
         good = partOf(work, "def test_a(): pass\ndef test_b(): pass\n")
         other = Part("other", 1, (sys.executable, "-c", "print('fine')"))
         assert Checks([[other, good], [Part("third", 1, ("true",))]]).run()
@@ -65,7 +67,10 @@ class TestPassing:
         assert printed.splitlines()[-1] == "natsbroker: 2 passed, 0 failed: all checks passed"
 
     def test_processorTime(self, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """The line of a part has the processor's seconds, the last but one the minutes of all."""
+        """
+        The line of a part has its CPU seconds, and the last line but one has the CPU minutes of
+        all.
+        """
         text = "import time\ndef test_a():\n    while time.process_time() < 1: pass\n"
         assert Checks([[partOf(work, text)]]).run()
         printed = capsys.readouterr().err
@@ -75,7 +80,7 @@ class TestPassing:
         assert whole is not None and float(whole[1]) * 60 >= int(part[1]) - 4
 
     def test_progressNamesRunningTest(self, work: Path) -> None:
-        """While a part runs, its line has the counts and the test that runs."""
+        """The line of a running part has the counts and the name of the running test."""
         text = "import time\ndef test_a(): pass\ndef test_long(): time.sleep(60)\n"
         run = Run(partOf(work, text))
         try:
@@ -101,7 +106,7 @@ class TestFailing:
         assert not (work / "repeated.txt").exists()
 
     def test_brokenModuleFails(self, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """A module of tests that cannot be imported fails the part and is named."""
+        """A test module that cannot be imported fails its part and is named."""
         assert not Checks([[partOf(work, "import missing_module\n")]]).run()
         assert "made: failed: test_made.py" in capsys.readouterr().err
 
@@ -114,7 +119,7 @@ class TestFailing:
         assert "stopped while this test was running: test_made.py::test_hanging" in printed
 
     def test_missingProgramFails(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """A part whose program is not there fails the run."""
+        """A part whose program does not exist fails the run."""
         assert not Checks([[Part("absent", 1, ("/nonexistent/program",))]]).run()
         assert "absent: cannot start" in capsys.readouterr().err
 
@@ -126,11 +131,11 @@ class TestFailing:
 
 
 class TestRepeating:
-    """Tests that failed and run once more."""
+    """Failed tests that run once more."""
 
     def run(self, work: Path, mark: str) -> bool:
         """
-        @return: whether a test that passes the second time is good enough.
+        @return: whether the run succeeds with a test that passes the second time.
         """
         text = FLAKY.format(mark=mark, marker=str(work / "was"))
         return Checks([[partOf(work, text)]]).run()
@@ -138,29 +143,32 @@ class TestRepeating:
     def test_realtimeTestIsRepeatedOnRecord(
         self, work: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """A realtime test runs once more, and the ledger and the last line say so."""
+        """A failed realtime test runs once more, which the ledger and the last line record."""
         assert self.run(work, "@pytest.mark.realtime")
         name = "test_made.py::test_secondTimeLucky"
         assert (work / "repeated.txt").read_text().endswith(f"passed {name}\n")
         assert f"1 of them repeated alone: {name}" in capsys.readouterr().err.splitlines()[-1]
 
     def test_otherCheckCounts(self, work: Path) -> None:
-        """A check that is no test fails the run, also when a realtime test passed in the end."""
+        """
+        A failed check that is not a test fails the run, also if a repeated realtime test has
+        passed.
+        """
         text = FLAKY.format(mark="@pytest.mark.realtime", marker=str(work / "was"))
         assert not Checks([[partOf(work, text)], [Part("types", 1, ("false",))]]).run()
 
     def test_otherTestIsNotRepeated(self, work: Path) -> None:
-        """A test without the mark fails the run, whether or not it would pass again."""
+        """A failed test without the realtime mark is not repeated, and fails the run."""
         assert not self.run(work, "")
 
     def test_secondFailureCounts(self, work: Path) -> None:
-        """A realtime test that fails again fails the run, and the ledger says so."""
+        """A realtime test that fails again fails the run, and is recorded in the ledger."""
         text = "import pytest\n@pytest.mark.realtime\ndef test_a():\n    assert 0\n"
         assert not Checks([[partOf(work, text)]]).run()
         assert "FAILED AGAIN test_made.py::test_a" in (work / "repeated.txt").read_text()
 
     def test_manyFailuresAreNotRepeated(self, work: Path) -> None:
-        """With more realtime failures than may be repeated, none is."""
+        """No realtime test is repeated if more have failed than may be repeated."""
         text = "import pytest\npytestmark = pytest.mark.realtime\n"
         text += (
             f"@pytest.mark.parametrize('n', range({REPEATS + 1}))\ndef test_a(n):\n    assert 0\n"

@@ -1,5 +1,5 @@
 """
-The rule that a logged failure fails its test, shown on made-up tests.
+The rule that a logged failure fails its test, shown with generated tests.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def logFailure(error: Exception) -> None:
 
 def outcomes(pytester: pytest.Pytester, text: str) -> dict[str, int]:
     """
-    @return: how the tests in C{text} ended when they run under the project's conftest.
+    @return: the outcomes of the tests in C{text} under the project's conftest.
     """
     pytester.makeconftest("from tests.conftest import flushLoggedErrors")
     pytester.makepyfile(text)
@@ -69,7 +69,9 @@ class TestLoggedFailures:
         assert outcomes(pytester, text) == {"passed": 3, "errors": 2}
 
     def test_trialFlushes(self, pytester: pytest.Pytester) -> None:
-        """A trial test flushes with its own method, and fails by trial's rule when it does not."""
+        """
+        A trial test flushes failures with its own method, and otherwise fails by trial's rule.
+        """
         text = """
             from twisted.python import log
             from twisted.trial.unittest import SynchronousTestCase

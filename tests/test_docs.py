@@ -1,5 +1,5 @@
 """
-The documentation is executed: what it shows runs, and what it points at is there.
+The documentation is executed, and its references are checked.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def brokenLinks(path: Path, document: str) -> list[str]:
 
 def missingFiles(document: str) -> list[str]:
     """
-    @return: the source files in code spans of C{document} that do not exist, without those that
-        the document has the reader write.
+    @return: the source files in code spans of C{document} that do not exist, without those that the
+        document tells the reader to write.
     """
     written = {block.file for block in blocksOf(document)}
     named = re.findall(r"`((?:[\w.-]+/)+[\w-]+\.(?:pyx?|pxi))`", FENCE.sub("", document))
@@ -90,7 +90,7 @@ def examplesOf(name: str, document: str) -> doctest.DocTest:
 
 def run(test: doctest.DocTest) -> str:
     """
-    @return: what failed in C{test}, or C{""}.
+    @return: the failures of C{test}, or C{""}.
     """
     report = io.StringIO()
     runner = doctest.DocTestRunner(
@@ -112,7 +112,7 @@ def documents() -> list[Path]:
 
 def named(paths: list[Path]) -> list[object]:
     """
-    @return: C{paths} as test parameters that are called by their place in the project.
+    @return: C{paths} as test parameters, named by their paths in the project.
     """
     return [pytest.param(path, id=path.relative_to(ROOT).as_posix()) for path in paths]
 
@@ -122,19 +122,19 @@ class TestDocuments:
     """Each document by itself."""
 
     def test_examplesRun(self, path: Path) -> None:
-        """The example of a document gives the shown result when it is typed at a Python prompt."""
+        """The examples of a document have the shown results."""
         assert run(examplesOf(path.name, path.read_text("utf-8"))) == ""
 
     def test_examplesAreFenced(self, path: Path) -> None:
-        """Examples stand in fenced blocks, where they are found and run."""
+        """Examples are in fenced blocks, where they are found and run."""
         assert ">>>" not in proseOf(path.read_text("utf-8"))
 
     def test_linksLead(self, path: Path) -> None:
-        """Links inside the project lead to files and headings that are there."""
+        """Links inside the project lead to existing files and headings."""
         assert brokenLinks(path, path.read_text("utf-8")) == []
 
     def test_filesExist(self, path: Path) -> None:
-        """Source files that the text names, from the top or inside the package, are there."""
+        """Source files that the text names exist, at the top or inside the package."""
         assert missingFiles(path.read_text("utf-8")) == []
 
 
@@ -153,7 +153,7 @@ def test_everyPageIsReachable() -> None:
 
 
 def test_readmeCommandIsWhatRunsInCI() -> None:
-    """The README's second command is the one that continuous integration runs."""
+    """README's second command is the one that continuous integration runs."""
     readme = (ROOT / "README.md").read_text("utf-8")
     start, check = [block.text.strip() for block in blocksOf(readme) if block.kind == "sh"][:2]
     script = (ROOT / ".ci" / "run").read_text("utf-8")
@@ -166,7 +166,7 @@ def test_readmeCommandIsWhatRunsInCI() -> None:
 
 
 def test_readmeFigures() -> None:
-    """The README's figures are those of the page on performance."""
+    """The figures in README are those of the page on performance."""
     page = (ROOT / "docs" / "topics" / "performance.md").read_text("utf-8")
     readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
     (row,) = re.findall(r"^\| 1 to 1, 128 B \| ([\d.]+) \|.*\| ([\d.]+) \|$", page, re.M)[:1]
@@ -205,25 +205,25 @@ Then, in the same session:
 
 
 class TestReaderItself:
-    """The checks themselves, on an invented page, so that they cannot pass by finding nothing."""
+    """The checks of documents themselves, on an invented page."""
 
     def test_rightExamplePasses(self) -> None:
-        """Examples of one document share their names and pass when they print the shown output."""
+        """Examples of one document share their names, and pass if they print the shown output."""
         assert run(examplesOf("page", PAGE.format("42"))) == ""
 
     def test_wrongExampleFails(self) -> None:
-        """An example that prints something else is reported with the line where it stands."""
+        """An example that prints something else is reported with its line."""
         report = run(examplesOf("page", PAGE.format("43")))
         assert "Got:" in report
         assert "line 13" in report
 
     def test_brokenLinks(self, tmp_path: Path) -> None:
-        """Links to missing files and headings are reported, others are not."""
+        """Links to missing files and headings are reported, and others are not."""
         page = tmp_path / "page.md"
         page.write_text(PAGE, "utf-8")
         assert brokenLinks(page, PAGE) == ["missing.md", "#nowhere"]
 
     def test_missingFiles(self) -> None:
-        """Source files that do not exist are reported, others are not."""
+        """Source files that do not exist are reported, and others are not."""
         text = "`wire/decoder.py`, `tests/test_docs.py`, `docs/x.md`, `wire/nothing.py`"
         assert missingFiles(text) == ["wire/nothing.py"]

@@ -1,5 +1,5 @@
 """
-Brokers that an asyncio program serves, with real sockets.
+Brokers in an asyncio program, with real sockets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LOOPBACK = "listen: '127.0.0.1:-1'"
 
 async def ask(url: str, *lines: bytes) -> bytes:
     """
-    @return: the last line that a client gets which sends these lines and a PING.
+    @return: the last line for a client that sends these lines and a PING.
     """
     reader, writer = await asyncio.open_connection(urlsplit(url).hostname, urlsplit(url).port)
     writer.writelines([*lines, b"PING\r\n"])
@@ -30,7 +30,7 @@ async def ask(url: str, *lines: bytes) -> bytes:
 
 
 def test_serving() -> None:
-    """A program serves a broker on each of its loops, until the end of the block."""
+    """A program can run a broker on each of its event loops, until the end of the block."""
 
     async def serve() -> None:
         async with serving(Broker.fromText(LOOPBACK)) as url:
@@ -43,7 +43,7 @@ def test_serving() -> None:
 
 
 def test_threads() -> None:
-    """A login that takes a thread, as one with a hashed password does, is decided."""
+    """A login that needs a thread, as with a hashed password, is decided."""
     hashed = "$2a$04$vmDnTPJXxCGBLd9Wzyw2oO/CqTAPMYOxtyqIvcAvXzbEGP8EeSEFS"
     text = f"{LOOPBACK}\nauthorization {{ user: a, password: '{hashed}', timeout: 60 }}"
 
@@ -65,7 +65,7 @@ def test_noListener() -> None:
 
 
 def test_cannotListen() -> None:
-    """A failure to start is raised, and nothing of the broker stays."""
+    """A failed start raises an exception, and leaves nothing of the broker."""
 
     async def serve() -> None:
         async with serving(Broker.fromText(LOOPBACK)) as url:
@@ -79,7 +79,7 @@ def test_cannotListen() -> None:
 
 
 def test_otherReactor() -> None:
-    """A broker that was made where no loop ran is refused, with the cure."""
+    """A broker that was made outside an event loop is refused, with the cure."""
     broker = Broker.fromText(LOOPBACK)
 
     async def serve() -> None:

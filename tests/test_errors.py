@@ -50,7 +50,7 @@ class TestTable:
 
     @pytest.mark.parametrize("name", sorted(TABLE))
     def test_saysOrCloses(self, name: str) -> None:
-        """An error says something, or closes the connection, or both; its line is one line."""
+        """An error has a text, or closes the connection, or both. Its text is one line."""
         error = TABLE[name]
         assert error.text or error.closes
         line = error.line(*["x"] * error.text.count("%s"))
@@ -58,7 +58,7 @@ class TestTable:
         assert line.count(b"\n") == bool(line)
 
     def test_silentClose(self) -> None:
-        """Where nats-server closes in silence there is no line."""
+        """An error for which nats-server closes without a text has no line."""
         for error in (errors.BAD_ARGUMENTS, errors.SLOW_PENDING, errors.SLOW_DEADLINE):
             assert error.line() == b""
             assert error.closes
@@ -68,7 +68,7 @@ class TestLines:
     """Texts with names in them."""
 
     def test_arguments(self) -> None:
-        """Names stand in the text between quotation marks."""
+        """Names in an error are quoted."""
         assert errors.PUBLISH_DENIED.line("foo") == (
             b"-ERR 'Permissions Violation for Publish to \"foo\"'\r\n"
         )
@@ -77,7 +77,7 @@ class TestLines:
         )
 
     def test_percent(self) -> None:
-        """A percent sign in a name is only a percent sign."""
+        """A percent sign in a name is shown unchanged."""
         assert b'"100%s"' in errors.PUBLISH_DENIED.line("100%s")
 
 
@@ -85,7 +85,7 @@ class TestExceptions:
     """The exceptions."""
 
     def test_family(self) -> None:
-        """An embedding program can catch all of them by one name."""
+        """All exceptions have one base class, which a program can catch."""
         for error in (
             ConnectionLimit(errors.MAX_CONNECTIONS),
             ProtocolViolation(errors.INVALID_SUBJECT),
@@ -94,7 +94,7 @@ class TestExceptions:
             assert isinstance(error, BrokerError)
 
     def test_carryTheirError(self) -> None:
-        """An exception about the peer carries the text for the peer."""
+        """An exception about the peer has the error for the peer."""
         limit = ConnectionLimit(errors.MAX_CONNECTIONS)
         assert (limit.error, str(limit)) == (errors.MAX_CONNECTIONS, "maximum connections exceeded")
         violation = ProtocolViolation(errors.PUBLISH_DENIED, "foo")
@@ -103,6 +103,6 @@ class TestExceptions:
 
 
 def test_printableASCII() -> None:
-    """Printable ASCII stays the same, backslashes too."""
+    """Printable ASCII is shown unchanged, including backslashes."""
     text = "".join(map(chr, range(0x20, 0x7F)))
     assert printableASCII(text) == text

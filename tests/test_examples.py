@@ -1,5 +1,5 @@
 """
-Every example is run by a test of its own, and uses only what its readers may use.
+Every example is run by a test of its own, and uses only public modules.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def examples() -> list[object]:
 
 def privateImports(text: str) -> list[str]:
     """
-    @return: the modules of the package that C{text} imports and that are not for its readers.
+    @return: the modules of the package that C{text} imports and that are not public.
     """
     private = []
     for edge in edgesOf("example", text):
@@ -40,7 +40,7 @@ class TestExamples:
     """Each example by itself."""
 
     def test_hasItsTest(self, path: Path) -> None:
-        """A test named after the example exists and mentions the file that it runs."""
+        """A test named after the example exists and runs the example's file."""
         stem = path.stem.replace("-", "_")
         test = ROOT / "tests" / "examples" / f"test_{stem}.py"
         assert test.is_file(), f"tests/examples/test_{stem}.py is missing"
@@ -48,15 +48,15 @@ class TestExamples:
         assert path.name in text or f"examples.{stem}" in text
 
     def test_saysWhatItShows(self, path: Path) -> None:
-        """An example opens with a docstring."""
+        """An example begins with a docstring."""
         assert ast.get_docstring(ast.parse(path.read_text("utf-8")))
 
     def test_usesPublicNames(self, path: Path) -> None:
-        """An example imports only public modules, as its readers would."""
+        """An example imports only public modules."""
         assert privateImports(path.read_text("utf-8")) == []
 
 
 def test_privateImportsAreSeen() -> None:
-    """The check of imports notices a private module and lets the version pass."""
+    """The check of imports reports a private module and accepts the version."""
     text = "from natsbroker._accel import lane\nfrom natsbroker.broker import Broker\n"
     assert privateImports(text) == ["natsbroker._accel.lane"]

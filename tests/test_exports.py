@@ -1,6 +1,6 @@
 """
-The package C{natsbroker.interfaces}: it has every contract under one name, each is small, and each
-member has a docstring.
+The package C{natsbroker.interfaces}, which exports every interface under one name. Each interface
+is small, and each member has a docstring.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ WIRE = {"ClientInfo", "Grant", "Kind", "Message", "Run"}
 
 
 def test_facadeIsComplete() -> None:
-    """The package exports every interface, and the values and errors of the contracts."""
+    """The package exports every interface, and the values and errors that these use."""
     assert set(interfaces.__all__) == set(declared()) | set(records.__all__) | WIRE
     assert len(set(interfaces.__all__)) == len(interfaces.__all__)
 
 
 def test_interfacesAreTheDeclaredOnes() -> None:
-    """An interface of the package is the declared one itself."""
+    """An exported interface is the declared one itself."""
     assert {name: getattr(interfaces, name) for name in declared()} == declared()
 
 
 @pytest.mark.parametrize("name", sorted(declared()))
 class TestInterface:
-    """Each contract by itself."""
+    """Each interface."""
 
     def test_isNamedAsOne(self, name: str) -> None:
-        """An interface's name begins with a capital I and another capital."""
+        """The name of an interface begins with a capital I and another capital letter."""
         assert name[0] == "I" and name[1].isupper()
 
     def test_isDocumented(self, name: str) -> None:

@@ -1,5 +1,5 @@
 """
-Files that are replaced whole.
+Files that are replaced as a whole.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from natsbroker.files import replaceFile, syncDirectory
 
 @pytest.mark.parametrize("isDurable", [False, True])
 def test_oldUntilWhole(tmp_path: Path, isDurable: bool) -> None:
-    """Readers find the old contents until all of the new ones are written."""
+    """Readers see the old contents until all of the new ones are written."""
     path = tmp_path / "file"
     path.write_text("before")
 
@@ -28,7 +28,7 @@ def test_oldUntilWhole(tmp_path: Path, isDurable: bool) -> None:
 
 
 def test_keptOnFailure(tmp_path: Path) -> None:
-    """A failure in the middle leaves the old contents, and no other file."""
+    """A failure during a replacement leaves the old contents, and no other file."""
     path = tmp_path / "file"
     path.write_text("before")
 
@@ -50,6 +50,6 @@ def test_modeOfWriter(tmp_path: Path) -> None:
 
 
 def test_syncOfMissingDirectory(tmp_path: Path) -> None:
-    """A directory that is not there cannot be made durable."""
+    """A sync of a directory that does not exist is an error."""
     with pytest.raises(FileNotFoundError):
         syncDirectory(tmp_path / os.urandom(4).hex())

@@ -16,13 +16,13 @@ ROWS = ROW.findall(GLOSSARY.read_text("utf-8"))
 
 
 def test_isRead() -> None:
-    """The table has rows with names of the package."""
+    """The table of the glossary has rows with names of the package."""
     assert len(ROWS) > 30
 
 
 @pytest.mark.parametrize(("word", "name"), ROWS)
 def test_exists(word: str, name: str) -> None:
-    """A word's module or class is there."""
+    """Each module or class that the glossary names exists."""
     try:
         importlib.import_module(name)
     except ModuleNotFoundError:

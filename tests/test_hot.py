@@ -1,5 +1,5 @@
 """
-The one place that chooses between compiled and pure names.
+The choice between compiled and pure names.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ HIDE = "import sys; sys.modules['natsbroker._accel.lane'] = None; "
 
 def chosen(code: str, pure: str | None) -> list[str]:
     """
-    @return: what a fresh interpreter prints for a program, in words; it uses the same package as
-        this process, be it installed or a checkout.
+    @return: the words that a program prints in a new interpreter, which uses the same package as
+        this process, installed or from the checkout.
     """
     environment = {name: value for name, value in os.environ.items() if name != "NATSBROKER_PURE"}
     if pure is not None:
@@ -49,11 +49,11 @@ class TestChoice:
     """The implementations that a process uses."""
 
     def test_pureIfTold(self) -> None:
-        """C{NATSBROKER_PURE=1} forces the pure names, and the reason says so."""
+        """C{NATSBROKER_PURE=1} selects the pure names, and is given as the reason."""
         assert chosen(SHOW, "1") == ["False", "wire", "NATSBROKER_PURE", "is", "set"]
 
     def test_pureIfNotCompiled(self) -> None:
-        """Without the compiled module the pure names are used, and the reason says why."""
+        """Without the compiled module the pure names are used, and the reason is given."""
         words = chosen(HIDE + SHOW, None)
         assert words[:2] == ["False", "wire"]
         assert "not installed" in " ".join(words[2:])
@@ -65,7 +65,7 @@ class TestChoice:
         assert chosen(SHOW, pure) == ["True", "_accel"]
 
     def test_thisProcess(self) -> None:
-        """The choice of this process is one of the two, whole."""
+        """This process uses one of the two sets of names, without mixing them."""
         names = COMPILED if hot.COMPILED else PURE
         assert names is not None
         assert all(getattr(hot, name) is getattr(names, name) for name in FIELDS)
@@ -87,17 +87,17 @@ class TestNames:
         ],
     )
     def test_sameInterface(self, name: str) -> None:
-        """The compiled twin has every public attribute of the pure one."""
+        """A compiled class has every public attribute of the pure one."""
         pure, compiled = getattr(PURE, name), getattr(COMPILED, name)
         public = {member for member in dir(pure) if not member.startswith("_")}
         assert public - set(dir(compiled)) - FOR_THE_PURE_LANE == set()
 
 
 class TestUsing:
-    """The tests' own means of choosing, which many other tests rely on."""
+    """The tests' choice of an implementation, on which many other tests rely."""
 
     def test_restores(self) -> None:
-        """The choice of the process is back afterwards, also after a failure."""
+        """The choice of the process is restored afterwards, also after a failure."""
         before = hot.FlushBatch, hot.Lane
         other = Names("none", **{name: object() for name in FIELDS})
         with pytest.raises(RuntimeError), using(other):

@@ -1,5 +1,5 @@
 """
-The import map of the architecture, held for every module of the package. C{python -m
+The import map of the architecture, which every module of the package must obey. C{python -m
 tests.test_imports} prints it for docs/topics/architecture.md.
 """
 
@@ -27,12 +27,12 @@ ROOT = Path(natsbroker.__file__).resolve().parent
 @dataclass(frozen=True)
 class Row:
     """
-    A room, and what its modules may import besides the standard library and themselves.
+    A room, and the modules that it may import besides the standard library and its own.
 
     @ivar about: the room in a few words.
-    @ivar ours: rooms below C{natsbroker.}, which stand further up in L{MAP}.
+    @ivar ours: rooms below C{natsbroker.} that are further up in L{MAP}.
     @ivar others: top-level names of third-party packages.
-    @ivar typing: further third-party packages, admitted under C{if TYPE_CHECKING:} only.
+    @ivar typing: further third-party packages, permitted under C{if TYPE_CHECKING:} only.
     """
 
     about: str
@@ -228,13 +228,13 @@ PURE = {
 @dataclass(frozen=True)
 class Edge:
     """
-    One import statement's target.
+    The target of an import statement.
 
-    @ivar base: the module after C{from}, or the one after C{import}, spelt in full.
-    @ivar name: what was taken from it, or C{""}.
-    @ivar typing: whether it stands under C{if TYPE_CHECKING:}.
-    @ivar guarded: whether it stands in a C{try} that catches C{ImportError}.
-    @ivar atTop: whether it runs when the module is loaded.
+    @ivar base: the module after C{from}, or the one after C{import}, with its full name.
+    @ivar name: the imported name, or C{""}.
+    @ivar typing: whether it is under C{if TYPE_CHECKING:}.
+    @ivar guarded: whether it is in a C{try} that catches C{ImportError}.
+    @ivar atTop: whether it is executed when the module is loaded.
     """
 
     line: int
@@ -258,7 +258,7 @@ class ImportReader(ast.NodeVisitor):
     """
     Collects every L{Edge} of one module.
 
-    @ivar edges: what was found, in the order of the text.
+    @ivar edges: the imports in the order of the text.
     """
 
     def __init__(self, module: str, isPackage: bool) -> None:
@@ -287,7 +287,7 @@ class ImportReader(ast.NodeVisitor):
             self._add(node.lineno, base, alias.name)
 
     def visit_Call(self, node: ast.Call) -> None:
-        """An import by a name in a string is an import as well."""
+        """Collect an import by a name in a string too."""
         called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
         if isinstance(node.func, ast.Name):
             called = node.func.id
@@ -340,14 +340,14 @@ def edgesOf(module: str, text: str, isPackage: bool = False) -> list[Edge]:
 
 def layerOf(module: str) -> str:
     """
-    @return: the key of L{MAP} that C{module} falls under: its first name below C{natsbroker}.
+    @return: the key of L{MAP} for C{module}: its first name below C{natsbroker}.
     """
     return module.split(".")[1]
 
 
 def isAllowed(layer: str, edge: Edge) -> bool:
     """
-    @return: whether the row of C{layer} admits C{edge}.
+    @return: whether the row of C{layer} permits C{edge}.
     """
     top = edge.base.partition(".")[0]
     if top in sys.stdlib_module_names:
@@ -362,7 +362,7 @@ def isAllowed(layer: str, edge: Edge) -> bool:
 
 def violations(module: str, text: str, isPackage: bool = False) -> list[str]:
     """
-    @return: one sentence for each import in C{text} that the map does not allow C{module}.
+    @return: one sentence for each import in C{text} that the map does not permit in C{module}.
     """
     if module == "natsbroker":
         return [
@@ -437,7 +437,7 @@ def loadedBy(names: list[str]) -> set[str]:
 
 def cycleIn(imports: dict[str, set[str]]) -> list[str]:
     """
-    @param imports: what each module imports.
+    @param imports: the imports of each module.
     @return: modules that import each other in a circle; the first one is also the last. Empty
         without a cycle.
     """
@@ -487,38 +487,38 @@ class TestCycles:
         assert cycleIn(imports) == []
 
     def test_cycleIsSeen(self) -> None:
-        """A circle is reported, and a chain is not."""
+        """A cycle of imports is reported, and a chain is not."""
         assert len(cycleIn({"a": {"b"}, "b": {"c"}, "c": {"a"}})) == 4
         assert cycleIn({"a": {"b"}, "b": {"c"}, "c": set()}) == []
 
 
 class TestImportMap:
-    """The map, held against the source of every module."""
+    """The map, compared with the source of every module."""
 
     @pytest.mark.parametrize(
         ("module", "path"), [pytest.param(*case, id=case[0]) for case in modules()]
     )
     def test_moduleKeepsToItsRow(self, module: str, path: Path) -> None:
-        """A module imports only what the row of its layer allows."""
+        """A module imports only what the row of its layer permits."""
         text = path.read_text("utf-8")
         assert violations(module, text, path.name == "__init__.py") == []
 
     def test_cythonKeepsToItsRow(self) -> None:
-        """Cython sources import only what the row of C{_accel} allows."""
+        """Cython sources import only what the row of C{_accel} permits."""
         refusals: list[str] = []
         for path in sorted((ROOT / "_accel").glob("*.p[xy][dxi]")):
             refusals += cythonViolations(f"natsbroker._accel.{path.stem}", path.read_text("utf-8"))
         assert refusals == []
 
     def test_rowsNameRoomsBelow(self) -> None:
-        """No row names a room below it, so no two rooms can import each other."""
+        """Each row names only rooms below it, so that no two rooms can import each other."""
         below: set[str] = set()
         for name, entry in MAP.items():
             assert entry.ours <= below, name
             below.add(name)
 
     def test_rowsAreUsed(self) -> None:
-        """A row admits no room that its modules do not import."""
+        """Each row names only rooms that its modules import."""
         sources = [(name, edgesOf(name, path.read_text("utf-8"))) for name, path in modules()]
         used: dict[str, set[str]] = {name: set() for name in MAP}
         for module, edges in sources:
@@ -531,13 +531,15 @@ class TestImportMap:
         assert used == {name: set(MAP[name].ours) for name in used}
 
     def test_picture(self) -> None:
-        """The architecture page shows the table as it is."""
+        """The architecture page has the present table."""
         page = (ROOT.parent / "docs/topics/architecture.md").read_text("utf-8")
         assert picture() in page, f"print it with: python -m {__name__}"
 
     @pytest.mark.parametrize("layers", list(PURE), ids="+".join)
     def test_loadingStaysPure(self, layers: tuple[str, ...]) -> None:
-        """Loading every module of a pure layer brings in none of the libraries it must not know."""
+        """
+        Loading all modules of a pure layer imports none of the libraries that it must not use.
+        """
         names = [name for name, _ in modules() if name != "natsbroker" and layerOf(name) in layers]
         if not names:
             pytest.skip(f"{', '.join(layers)} not written yet")
@@ -548,7 +550,7 @@ class TestImportMap:
         assert loadedBy(names) & set(PURE[layers]) == set()
 
     def test_loadingIsSeen(self) -> None:
-        """The check of loaded libraries notices one that is there."""
+        """The check of imported libraries detects one that is imported."""
         assert "zope" in loadedBy(["zope.interface"])
 
 
@@ -634,16 +636,16 @@ def rows(table: dict[str, list[str]]) -> list[tuple[str, str]]:
 
 
 class TestReaderItself:
-    """The reader itself, on invented modules, so that it cannot pass by finding nothing."""
+    """The reader of imports itself, on invented modules."""
 
     @pytest.mark.parametrize(("module", "text"), rows(BAD))
     def test_refuses(self, module: str, text: str) -> None:
-        """An import across the map is found wherever it stands in the text."""
+        """An import that the map forbids is found anywhere in the text."""
         assert len(violations(f"natsbroker.{module}", text)) == 1
 
     @pytest.mark.parametrize(("module", "text"), rows(GOOD))
     def test_accepts(self, module: str, text: str) -> None:
-        """An import that the map allows is not reported."""
+        """An import that the map permits is not reported."""
         assert violations(f"natsbroker.{module}", text) == []
 
     @pytest.mark.parametrize(
@@ -655,12 +657,12 @@ class TestReaderItself:
         ],
     )
     def test_refusesInCython(self, line: str) -> None:
-        """An import across the map is found in Cython source too."""
+        """An import that the map forbids is found in Cython source too."""
         text = f"cdef class Lane:\n    pass\n{line}\nfrom libc.string cimport memcpy\n"
         assert len(cythonViolations("natsbroker._accel.lane", text)) == 1
 
     def test_packageImportsNothing(self) -> None:
-        """The package's own C{__init__} imports nothing when it is loaded, names or none."""
+        """The package's C{__init__} imports nothing when it is loaded."""
         assert violations("natsbroker", "import os", True) != []
         assert "twisted" not in loadedBy(["natsbroker"])
 

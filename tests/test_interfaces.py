@@ -1,5 +1,5 @@
 """
-Our own providers keep the contracts that they declare.
+Our own classes provide the interfaces that they declare.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.support import (
 
 def providers() -> list[Any]:
     """
-    @return: interfaces with something of ours that provides each.
+    @return: interfaces, each with an object of ours that provides it.
     """
     broker = MemoryBroker(Settings())
     wire = World().client()
@@ -54,12 +54,12 @@ def providers() -> list[Any]:
 
 @pytest.mark.parametrize(("interface", "provider"), providers())
 def test_provides(interface: InterfaceClass, provider: Any) -> None:
-    """The object declares the interface and has everything that it asks for."""
+    """The object declares the interface and has all its members."""
     assert verifyObject(interface, provider)
 
 
 def test_extensions() -> None:
-    """An interface with more methods for the same thing extends the one with fewer."""
+    """An interface that has more methods for the same purpose extends the smaller one."""
     assert interfaces.IBatchSubscriber.extends(interfaces.ISubscriber)
     assert interfaces.IRunSubscriber.extends(interfaces.ISubscriber)
     assert interfaces.IOutboxSubscriber.extends(interfaces.ISubscriber)

@@ -1,5 +1,5 @@
 """
-New text uses the field's words: banned phrases and names do not come back.
+The language of the project: banned phrases and names are not used again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def test_noFileHasBannedText() -> None:
     ],
 )
 def test_bannedTextIsFound(text: str) -> None:
-    """Banned phrases are found over a line's end and in any case, names where they are given."""
+    """
+    Banned phrases are found across line ends and in any case, and banned names in definitions.
+    """
     assert len(findingsIn("natsbroker/clients/session.py", text)) == 1
 
 
@@ -47,7 +49,9 @@ def test_bannedTextIsFound(text: str) -> None:
     ],
 )
 def test_likeTextIsAllowed(text: str) -> None:
-    """Words that contain a banned one are allowed, and uses of a name from elsewhere."""
+    """
+    Words that contain a banned phrase are permitted, and so are uses of names that others define.
+    """
     assert findingsIn("natsbroker/clients/session.py", text) == []
 
 
@@ -63,7 +67,7 @@ def test_docstringBeginsWithNounOrVerb(word: str) -> None:
 
 
 def test_commentOfConstantBeginsWithNoun() -> None:
-    """A comment that documents a constant begins with a noun phrase, as a docstring does."""
+    """A comment that documents a constant begins with a noun phrase."""
     path = "natsbroker/clients/session.py"
     assert [finding.line for finding in findingsIn(path, "a = 1\n\n#: How many.\nb = 2\n")] == [3]
     assert findingsIn(path, "#: The most sessions.\n#: So few fit.\n# How it works.\n") == []
@@ -85,7 +89,7 @@ def test_commentOfConstantBeginsWithNoun() -> None:
     ],
 )
 def test_variableSaysWhatItIs(text: str) -> None:
-    """No variable of the package, of a test, an example or a benchmark is called each or found."""
+    """No variable of the package, a test, an example or a benchmark is called each or found."""
     for path in ("natsbroker/hot.py", "tests/test_hot.py", "examples/x.py", "benchmarks/x.py"):
         assert len(findingsIn(path, text)) == 1
 
@@ -100,7 +104,7 @@ def test_variableSaysWhatItIs(text: str) -> None:
     ],
 )
 def test_likeVariableIsAllowed(text: str) -> None:
-    """Prose, attributes and methods may have the words."""
+    """Prose, attributes and methods may use the words each and found."""
     assert findingsIn("natsbroker/clients/session.py", text) == []
 
 

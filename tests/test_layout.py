@@ -47,7 +47,7 @@ def test_modulesAreShort() -> None:
 
 
 def test_classNamesAreUnique() -> None:
-    """No two modules have a class of one name, so that a name can be searched for."""
+    """No two modules have a class of the same name, so that a name can be searched for."""
     places: defaultdict[str, list[str]] = defaultdict(list)
     for path in sources("*.py"):
         for node in ast.parse(path.read_text("utf-8")).body:

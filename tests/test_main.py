@@ -1,7 +1,7 @@
 """
-The console script: what it prints, and with which code it exits.
+The console script: its output and its exit code.
 
-What a server prints while it runs is tested in tests/daemon/test_process.py.
+The output of a running server is tested in tests/daemon/test_process.py.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ NOBODY = 2**22 + 1
 
 class Process:
     """
-    Stands for the process that would run.
+    A replacement for the process that would run.
 
-    @ivar made: how it was made.
+    @ivar made: the arguments of each process.
     """
 
     made: list[tuple[Any, ...]] = []
@@ -54,7 +54,7 @@ class Process:
 
 @pytest.fixture(autouse=True)
 def process(monkeypatch: pytest.MonkeyPatch) -> type[Process]:
-    """No server runs in here."""
+    """Run no server in these tests."""
     kind = type("Process", (Process,), {"made": []})
     monkeypatch.setattr(processModule, "ServerProcess", kind)
     monkeypatch.setattr(opensocket, "openSocket", lambda host, port: (host, port))
@@ -62,14 +62,14 @@ def process(monkeypatch: pytest.MonkeyPatch) -> type[Process]:
 
 
 def ran(*arguments: str, environment: dict[str, str] | None = None) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of a command line."""
+    """The exit code, standard output and standard error of a command line."""
     stdout, stderr = io.StringIO(), io.StringIO()
     code = main.main(arguments, environment or {}, stdout, stderr)
     return code, stdout.getvalue(), stderr.getvalue()
 
 
 def test_streaming() -> None:
-    """C{natsbroker streaming} leads to a command line of its own."""
+    """C{natsbroker streaming} has a command line of its own."""
     code, out, _ = ran("streaming", "--help")
     assert (code, out.startswith("Usage: natsbroker streaming import DIR")) == (0, True)
 
@@ -85,7 +85,7 @@ def test_streaming() -> None:
 def test_name(
     program: str, isStreaming: bool, process: type[Process], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A command or link of nats-streaming-server's name serves NATS Streaming without a flag."""
+    """A command or link with nats-streaming-server's name serves NATS Streaming without a flag."""
     monkeypatch.setattr(sys, "argv", [program])
     with pytest.raises(SystemExit):
         main.run(["-p", "-1"])
@@ -100,7 +100,7 @@ def test_config() -> None:
 
 
 def test_completion() -> None:
-    """C{natsbroker completion} prints a script that knows the jobs for Spark."""
+    """C{natsbroker completion} prints a script that knows the Spark jobs."""
     code, out, _ = ran("completion", "bash")
     assert (code, "archive" in out) == (0, True)
 
@@ -110,7 +110,7 @@ class TestInformation:
 
     @pytest.mark.parametrize("flag", ["-v", "--version", "version"])
     def test_version(self, flag: str) -> None:
-        """Programs read the release that is matched from the first line."""
+        """The first line of C{--version} has the nats-server release that programs look for."""
         code, out, err = ran(flag)
         assert (code, err) == (0, "")
         assert out.splitlines() == [f"nats-server: v{NATS_VERSION}", f"natsbroker: v{__version__}"]
@@ -130,13 +130,13 @@ class TestInformation:
         assert "TLS_AES_128_GCM_SHA256" in out
 
     def test_unknownFlag(self) -> None:
-        """An unknown flag is reported, with the usage, as nats-server does."""
+        """An unknown flag is reported with the usage, as nats-server does."""
         code, out, err = ran("--foo")
         assert (code, err) == (0, "nats-server: flag provided but not defined: -foo\n")
         assert "--ports_file_dir" in out
 
     def test_lastLine(self) -> None:
-        """The mistake stands below the usage, with a name that is near."""
+        """The error follows the usage, with a similar name."""
         both = io.StringIO()
         assert main.main(["--prot", "1"], {}, both, both) == 0
         last = both.getvalue().splitlines()[-1]
@@ -144,9 +144,7 @@ class TestInformation:
 
 
 class ClosedPipe(io.StringIO):
-    """
-    The writing end of a pipe that nobody reads any more.
-    """
+    """The writing end of a pipe without a reader."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__()
@@ -161,7 +159,7 @@ class ClosedPipe(io.StringIO):
 
 def test_closedPipe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """
-    C{--help} into a pipe that closes ends as with other programs: the code of SIGPIPE, and no
+    C{--help} into a closed pipe ends like other programs: with the code of SIGPIPE, and without a
     traceback.
     """
     with open(tmp_path / "pipe", "w") as pipe:
@@ -180,7 +178,7 @@ print(*sorted(sys.modules))
 
 
 def loadedBy(*arguments: str) -> set[str]:
-    """The modules that a command line loads in an interpreter of its own."""
+    """The modules that a command line imports in an interpreter of its own."""
     done = subprocess.run(
         [sys.executable, "-c", LOADING, *arguments], capture_output=True, text=True, check=True
     )
@@ -188,7 +186,7 @@ def loadedBy(*arguments: str) -> set[str]:
 
 
 class TestLoading:
-    """The modules that short actions load: neither Twisted nor the broker."""
+    """The modules that short commands import: neither Twisted nor the broker."""
 
     HEAVY = frozenset({"twisted", "zope.interface", "cryptography", "natsbroker.broker"})
 
@@ -197,12 +195,12 @@ class TestLoading:
         ["--version", "--help", "--signal ldm=1", "--foo", "completion zsh", "top --help"],
     )
     def test_noSettings(self, arguments: str) -> None:
-        """The version, the usage and a signal need no settings either."""
+        """The version, the usage and a signal do not import the settings."""
         loaded = loadedBy(*arguments.replace("=1", f"={NOBODY}").split())
         assert loaded & (self.HEAVY | {"natsbroker.config.model"}) == set()
 
     def test_check(self, tmp_path: Path) -> None:
-        """C{-t} loads the settings, and of the rare blocks only those that the file has."""
+        """C{-t} imports the settings, and of the rare blocks only those in the file."""
         path = tmp_path / "x.conf"
         path.write_text("port: 4222\ngateway { name: A }")
         loaded = loadedBy("-t", "-c", str(path))
@@ -213,10 +211,10 @@ class TestLoading:
 
 
 class TestChecking:
-    """-t."""
+    """The flag -t, which checks a configuration."""
 
     def test_valid(self, tmp_path: Path) -> None:
-        """A file that is fine is said to be, in nats-server's words."""
+        """C{-t} reports a valid file in nats-server's words."""
         path = tmp_path / "x.conf"
         path.write_text("port: 4222")
         code, out, err = ran("-t", "-c", str(path))
@@ -224,14 +222,14 @@ class TestChecking:
         assert err.startswith(f"nats-server: configuration file {path} is valid (sha256:")
 
     def test_invalid(self, tmp_path: Path) -> None:
-        """An invalid file is refused with the place of each mistake."""
+        """C{-t} reports each mistake with its position."""
         path = tmp_path / "x.conf"
         path.write_text("port: 4222\nbogus: 1")
         code, _, err = ran("-t", "-c", str(path))
         assert (code, err) == (1, f'nats-server: {path}:2:1: unknown field "bogus"\n')
 
     def test_workers(self, tmp_path: Path) -> None:
-        """A part that several workers cannot share is refused, with its place."""
+        """C{-t} reports a block that several workers cannot share, with its position."""
         path = tmp_path / "x.conf"
         path.write_text("workers: 2\nservices { traffic {} }")
         said = 'the service "traffic" does not say that it runs in several processes'
@@ -242,7 +240,7 @@ class TestChecking:
         assert (code, err) == (1, text)
 
     def test_operators(self, tmp_path: Path) -> None:
-        """Operators that cannot be served are no good."""
+        """C{-t} reports operators that cannot be served."""
         path = tmp_path / "x.conf"
         path.write_text(f"operator: {Operator().jwt()}")
         code, _, err = ran("-t", "-c", str(path))
@@ -250,7 +248,7 @@ class TestChecking:
         assert err == "nats-server: operators require an account resolver to be configured\n"
 
     def test_certificates(self, tmp_path: Path) -> None:
-        """A key that belongs to another certificate is reported, with its place."""
+        """C{-t} reports a key of another certificate, with its position."""
         writeCertificates(tmp_path)
         path = tmp_path / "x.conf"
         files = f"cert_file: '{tmp_path}/server.pem', key_file: '{tmp_path}/client-key.pem'"
@@ -268,7 +266,7 @@ class TestChecking:
         ],
     )
     def test_linkCertificates(self, text: str, path: str, tmp_path: Path) -> None:
-        """A key that belongs to another certificate of a link is reported with its place."""
+        """C{-t} reports a key of another certificate of a link, with its position."""
         writeCertificates(tmp_path)
         config = tmp_path / "x.conf"
         files = f"cert_file: '{tmp_path}/server.pem', key_file: '{tmp_path}/client-key.pem'"
@@ -294,7 +292,7 @@ class TestChecking:
         ],
     )
     def test_missingParts(self, text: str, told: str, tmp_path: Path) -> None:
-        """Missing plugins and folders are reported with their place."""
+        """C{-t} reports missing plugins and folders with their positions."""
         config = tmp_path / "x.conf"
         config.write_text(text.replace("FILE", str(config)))
         code, _, err = ran("-t", "-c", str(config))
@@ -302,24 +300,24 @@ class TestChecking:
         assert err.startswith(f"nats-server: {config}:" + told.replace("FILE", str(config)))
 
     def test_missing(self) -> None:
-        """There must be a file."""
+        """C{-t} requires a configuration file."""
         code, _, err = ran("-t")
         assert code == 1
         assert err.startswith("nats-server: must specify [-c, --config]")
 
 
 class TestSignal:
-    """--signal."""
+    """The flag --signal."""
 
     def test_signalIsSent(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The signal is sent to the process that is named."""
+        """The signal is sent to the named process."""
         sent: list[tuple[str, str]] = []
         monkeypatch.setattr(processes, "sendSignal", lambda *given: sent.append(given))
         assert ran("--signal", "ldm=42") == (0, "", "")
         assert sent == [("ldm", "42")]
 
     def test_pidFile(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A pid file will do as a name."""
+        """The process may be named by its pid file."""
         sent: list[tuple[str, str]] = []
         monkeypatch.setattr(processes, "sendSignal", lambda *given: sent.append(given))
         path = tmp_path / "pid"
@@ -328,7 +326,7 @@ class TestSignal:
         assert sent == [("reload", "43")]
 
     def test_unreachable(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """If that is not possible the command reports it and exits with 1."""
+        """A process that cannot be signalled is reported with exit code 1."""
 
         def fail(name: str, process: str) -> None:
             raise SignalError("no natsbroker processes running")
@@ -342,15 +340,15 @@ class TestSignal:
 
     @pytest.mark.parametrize("text", ["foo=1", "stop=abc"])
     def test_unknownSignal(self, text: str) -> None:
-        """A text that is no signal or no process is refused."""
+        """An unknown signal or an invalid process is refused."""
         assert ran("--signal", text)[0] == 1
 
 
 class TestRunning:
-    """Running a server."""
+    """A server that the console script runs."""
 
     def test_flags(self, process: type[Process]) -> None:
-        """The settings come from the flags."""
+        """Flags set the settings."""
         assert ran("-a", "127.0.0.1", "-p", "-1", "-DV")[0] == 0
         [(settings, _, _, program, read, warnings, _, _)] = process.made
         assert (settings.host, settings.port) == ("127.0.0.1", -1)
@@ -360,7 +358,8 @@ class TestRunning:
 
     def test_file(self, process: type[Process], tmp_path: Path) -> None:
         """
-        The settings come from the file, which can be read again. Flags take precedence both times.
+        The settings are read from the file, and again at a reload. Flags take precedence both
+        times.
         """
         path = tmp_path / "x.conf"
         path.write_text("port: 5000\nmax_payload: $SIZE")
@@ -387,7 +386,10 @@ class TestRunning:
     def test_clientSocket(
         self, process: type[Process], arguments: list[str], opened: tuple[str, int] | None
     ) -> None:
-        """The port for clients is open before the rest loads, unless a store is read first."""
+        """
+        The client port is opened before other modules are loaded, unless a store must be read
+        first.
+        """
         assert ran(*arguments)[0] == 0
         assert process.made[0][-2] == ({"client": opened} if opened else {})
 
@@ -406,19 +408,19 @@ class TestRunning:
             assert given == sockets
 
     def test_unusableSocket(self, process: type[Process]) -> None:
-        """Variables for passed sockets that make no sense are an error."""
+        """Invalid variables for passed sockets are an error."""
         environment = {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "many"}
         code, _, err = ran(environment=environment)
         assert (code, process.made) == (1, [])
         assert err == 'nats-server: LISTEN_FDS: "many" is not a number of sockets\n'
 
     def test_code(self, process: type[Process]) -> None:
-        """The exit code is the process's."""
+        """The exit code is that of the process."""
         process.code = 1
         assert ran("-p", "-1")[0] == 1
 
     def test_logFile(self, process: type[Process]) -> None:
-        """A log file that cannot be opened is reported, with code 1."""
+        """A log file that cannot be opened is reported with exit code 1."""
         process.code = FileNotFoundError(2, "No such file or directory", "/x/log")
         assert ran("-l", "/x/log") == (
             1,
@@ -430,7 +432,7 @@ class TestRunning:
         "arguments", [["--ft_group", "x"], ["-p", "99999"], ["-c", "/missing/x.conf"], ["surplus"]]
     )
     def test_refusedArguments(self, process: type[Process], arguments: list[str]) -> None:
-        """A wrong or unsupported argument is refused with a reason; nothing runs."""
+        """An invalid or unsupported argument is refused with a reason, and no server runs."""
         code, _, err = ran(*arguments)
         assert code == 1
         assert err.startswith("nats-server: ")
@@ -438,7 +440,7 @@ class TestRunning:
 
 
 def test_run() -> None:
-    """The console script exits with the code."""
+    """The console script exits with the code of the server."""
     with pytest.raises(SystemExit) as exited:
         main.run(["--version"])
     assert exited.value.code == 0
@@ -447,8 +449,8 @@ def test_run() -> None:
 @pytest.mark.parametrize(("argument", "code"), [("--version", 0), ("-t", 1)])
 def test_process(argument: str, code: int) -> None:
     """
-    The process's own arguments are the default. What it prints is complete, and handlers that
-    modules registered for the interpreter's end do not delay it.
+    The arguments of the process are the default. Its output is complete, and handlers for the end
+    of the interpreter do not delay it.
     """
     program = (
         "import atexit, natsbroker.main; atexit.register(print, 'late'); natsbroker.main.run()"

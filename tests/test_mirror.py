@@ -1,5 +1,5 @@
 """
-Every module has its tests where one looks for them.
+Every module has its tests at the mirrored path.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def modules() -> list[str]:
 
 def mirrorOf(module: str) -> Path:
     """
-    @return: where the tests of C{module} belong.
+    @return: the path of the tests of C{module}.
     """
     path = Path("tests") / module
     return path.with_name(f"test_{path.stem}.py")
@@ -86,14 +86,13 @@ def mirrorOf(module: str) -> Path:
 
 @pytest.mark.parametrize("module", [module for module in modules() if module not in ELSEWHERE])
 def test_moduleHasTests(module: str) -> None:
-    """A module's tests lie at the same place under C{tests/} as the module under its package."""
+    """The tests of a module are at the same path under C{tests/} as the module in its package."""
     assert (ROOT / mirrorOf(module)).is_file(), f"{mirrorOf(module)} is missing"
 
 
 def test_excusesHold() -> None:
     """
-    Each excused module exists and has no tests of its own, and the tests that the excuse names
-    exist.
+    Each excused module exists without tests of its own, and the tests that the excuse names exist.
     """
     assert ELSEWHERE.keys() <= set(modules())
     assert [module for module in ELSEWHERE if (ROOT / mirrorOf(module)).exists()] == []
@@ -103,7 +102,7 @@ def test_excusesHold() -> None:
 
 
 def test_testDirectoriesArePackages() -> None:
-    """Each directory of tests is a package, so that files of one name may stand in several."""
+    """Each test directory is a package, so that several may have files of one name."""
     directories = {path.parent for path in (ROOT / "tests").rglob("test_*.py")}
     missing = [
         str(directory) for directory in directories if not (directory / "__init__.py").is_file()
@@ -112,6 +111,6 @@ def test_testDirectoriesArePackages() -> None:
 
 
 def test_mirrorOf() -> None:
-    """The place of a test follows from the place of its module."""
+    """The path of a test follows from the path of its module."""
     assert mirrorOf("wire/dialects/client.py") == Path("tests/wire/dialects/test_client.py")
     assert mirrorOf("hot.py") == Path("tests/test_hot.py")

@@ -1,5 +1,5 @@
 """
-The package as it is installed: built once as a wheel and looked at from outside the checkout.
+The installed package: built once as a wheel and used from outside the checkout.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def run(*command: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """
-    Run C{command} away from the checkout, with C{variables} put over the environment.
+    Run C{command} outside the checkout, with C{variables} added to the environment.
 
-    @raise AssertionError: it failed; the message is what it printed.
+    @raise AssertionError: if the command failed, with its output.
     """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
@@ -44,7 +44,7 @@ def run(*command: str, cwd: Path, **variables: str) -> subprocess.CompletedProce
 
 def copyOfSources(target: Path) -> Path:
     """
-    @return: C{target}, holding what a clean checkout has for a build, without anything built.
+    @return: C{target}, with the files that a clean checkout has for a build.
     """
     target.mkdir()
     for name in SOURCES:
@@ -57,7 +57,7 @@ def copyOfSources(target: Path) -> Path:
 
 def buildWheel(sources: Path, **variables: str) -> Path:
     """
-    @return: the wheel built from C{sources}, by the build tools of this environment.
+    @return: the wheel built from C{sources}, with the build tools of this environment.
     """
     pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
     run(*pip, "--no-index", "--wheel-dir", "wheels", ".", cwd=sources, **variables)
@@ -68,8 +68,7 @@ def buildWheel(sources: Path, **variables: str) -> Path:
 @pytest.fixture(scope="session")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
-    @return: a clean copy of the sources with one Cython module of our making in place of the
-        lane, so that the machinery is shown on something small.
+    @return: a clean copy of the sources with a small Cython module instead of the lane.
     """
     target = copyOfSources(tmp_path_factory.mktemp("build") / "sources")
     compiled = target / "natsbroker" / "_accel"
@@ -92,7 +91,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
-    @return: a directory with nothing but the installed wheel in it.
+    @return: a directory with only the installed wheel.
     """
     target = tmp_path_factory.mktemp("installed")
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index")
@@ -113,8 +112,8 @@ class TestWheel:
 
     def test_holdsEveryModule(self, wheel: Path) -> None:
         """
-        Every module of the package, its type marker, the files of the live page and the plugin are
-        in the wheel.
+        The wheel contains every module of the package, its type marker, the files of the live page
+        and the plugin.
         """
         modules = {
             path.relative_to(ROOT).as_posix() for path in (ROOT / "natsbroker").rglob("*.py")
@@ -125,7 +124,10 @@ class TestWheel:
         assert wanted - namesIn(wheel) == set()
 
     def test_holdsNothingElse(self, wheel: Path) -> None:
-        """Tests, build leftovers and C{__init__} files in Twisted's name stay out of the wheel."""
+        """
+        The wheel contains no tests, no build leftovers and no C{__init__} files in Twisted's
+        namespace.
+        """
         metadata = f"natsbroker-{natsbroker.__version__}.dist-info"
         tops = {name.partition("/")[0] for name in namesIn(wheel)}
         assert tops == {"natsbroker", "pyspark_natsbroker.py", "twisted", metadata}
@@ -150,7 +152,7 @@ class TestInstalled:
         assert "NATS" in line
 
     def test_announcesItsCommandAndPlugin(self, installed: Path) -> None:
-        """The console script and the pytest plugin are announced, and their modules exist."""
+        """The entry points of the console script and the pytest plugin lead to existing modules."""
         (metadata,) = installed.glob("natsbroker-*.dist-info")
         announced = (metadata / "entry_points.txt").read_text("utf-8")
         for line in ("natsbroker = natsbroker.main:run", "natsbroker = natsbroker.testing."):
@@ -171,7 +173,10 @@ class TestPlugin:
     """The file that every C{twistd} on the machine imports."""
 
     def test_importsNothingHeavy(self) -> None:
-        """The plugin imports C{ServiceMaker} alone, so that it slows no other C{twistd} down."""
+        """
+        The plugin imports only C{ServiceMaker}, so that it does not slow down other uses of
+        C{twistd}.
+        """
         text = (ROOT / "twisted" / "plugins" / "natsbroker_plugin.py").read_text("utf-8")
         imports = [
             ast.unparse(node)
@@ -181,12 +186,12 @@ class TestPlugin:
         assert imports == ["from twisted.application.service import ServiceMaker"]
 
     def test_directoryIsShared(self) -> None:
-        """The plugin's directories hold no C{__init__} file, which would hide Twisted's own."""
+        """The plugin's directories have no C{__init__} file, which would hide Twisted's own."""
         assert list((ROOT / "twisted").rglob("__init__.py")) == []
 
 
 class TestExtensions:
-    """Extension modules are built where that is possible and missed nowhere."""
+    """Extension modules, which are built where that is possible and are optional."""
 
     def test_compiled(self, sources: Path) -> None:
         """With Cython and a C compiler, each Cython source becomes an extension module."""
@@ -208,7 +213,7 @@ class TestExtensions:
         assert not [name for name in namesIn(built) if name.endswith((".so", ".pyd"))]
 
     def test_withoutCython(self, sources: Path, tmp_path: Path) -> None:
-        """Without Cython the build says so and goes on with no extension modules."""
+        """A build without Cython reports that, and continues without extension modules."""
         hidden = tmp_path / "Cython"
         hidden.mkdir()
         (hidden / "__init__.py").write_text("raise ImportError('hidden by a test')\n")

@@ -1,5 +1,5 @@
 """
-The documentation site: its parts, and what pages list completely.
+The documentation site: its parts, and the completeness of its lists.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def test_menuOf() -> None:
 
 
 def test_outsideOf() -> None:
-    """Links that leave C{docs} are found with the paths of their files."""
+    """Links that leave C{docs} are found, with the paths of their files."""
     text = "[a](../../examples/x.py) [b](other.md) [c](../x.md#y) [d](../../README.md#top)"
     assert siteparts.outsideOf("topics/page", text) == {
         "../../examples/x.py": "examples/x.py",
@@ -71,18 +71,18 @@ def test_outsideOf() -> None:
     [("a/x.py", "Python"), ("a/Containerfile", "Docker"), ("a/environment", "Text only")],
 )
 def test_lexerOf(name: str, lexer: str) -> None:
-    """A file is coloured by its name, or not at all."""
+    """The highlighting of a file follows from its name."""
     assert siteparts.lexerOf(name).name == lexer
 
 
 def test_described() -> None:
-    """Epytext becomes paragraphs and fields."""
+    """Epytext is shown as paragraphs and fields."""
     nodes = siteparts.described("Say C{this}.\n\n@param what: the thing.")
     assert "\n".join(node.astext() for node in nodes) == "Say this.\nwhat\n\nthe thing."
 
 
 class Shop:
-    """A class to be shown."""
+    """A class for the tests of the site."""
 
     def __init__(self, name: str, *, teas: Sequence[str] = (), price: Any = None) -> None:
         self.name = name
@@ -97,13 +97,15 @@ class Shop:
 
 
 def test_declaration() -> None:
-    """A function is shown with its types as they are written, without C{self}."""
+    """A function is shown with its types as written, and without C{self}."""
     shown = siteparts.declaration("sell", Shop.sell)
     assert shown == "sell(tea: str = 'assam') -> int | None"
 
 
 def test_longDeclaration() -> None:
-    """Each argument of a long declaration has a line, and those that need a name are marked."""
+    """
+    Each argument of a long declaration is on its own line, and keyword-only arguments are marked.
+    """
     assert siteparts.declaration("Shop", Shop.__init__, True).splitlines() == [
         "Shop(",
         "    name: str,",
@@ -115,7 +117,7 @@ def test_longDeclaration() -> None:
 
 
 def test_defaultsInDeclaration() -> None:
-    """A default that a factory makes is left out, and a member of an enum is shown by its name."""
+    """A default made by a factory is omitted, and a member of an enum is shown by its name."""
     shown = siteparts.declaration("ConnectRequest", ConnectRequest.__init__)
     assert shown.startswith(
         "ConnectRequest(kind: Kind = Kind.CLIENT, options: Mapping[str, Any] = ..., host: str"
@@ -123,7 +125,7 @@ def test_defaultsInDeclaration() -> None:
 
 
 def test_classSection() -> None:
-    """The section of a class says where it is imported from, and has its public members."""
+    """The section of a class has its import path and its public members."""
     text = siteparts.classSection(__name__, "Shop").astext()
     assert f"from {__name__} import Shop" in text
     assert "Shop(name: str, *, teas: Sequence[str] = (), price: Any = None)" in text
@@ -132,7 +134,7 @@ def test_classSection() -> None:
 
 
 def test_classes() -> None:
-    """The reference of classes has those that programs and tests hold."""
+    """The reference of classes has those that programs and tests use."""
     page = (DOCS / "reference" / "classes.md").read_text("utf-8")
     listed = {
         name for block in blocksOf(page) if block.kind == "{classes}" for name in block.text.split()
@@ -157,7 +159,7 @@ def test_eachInterfaceIsListedOnce() -> None:
 
 
 def test_acceptedDifferencesAreDocumented() -> None:
-    """The differences that the comparisons with nats-server accept are those that a page lists."""
+    """A page lists exactly the differences that the comparisons with nats-server accept."""
     page = (DOCS / "topics" / "compatibility.md").read_text("utf-8")
     items = page.partition("## Protocol and logins")[2].replace("\n  ", " ")
     listed = re.findall(r"^- (.+)\.$", items, re.M)
@@ -166,13 +168,13 @@ def test_acceptedDifferencesAreDocumented() -> None:
 
 
 def test_eachInterfaceHasAPlaceAmongPlugins() -> None:
-    """The page on plugins says the purpose of each public interface."""
+    """The page on plugins gives the purpose of each public interface."""
     page = (DOCS / "topics" / "plugins.md").read_text("utf-8")
     assert [name for name in publicInterfaces() if f"`{name}`" not in page] == []
 
 
 def test_examplesOfPlugins() -> None:
-    """Each program in C{examples} that provides a plugin is named by the page on plugins."""
+    """The page on plugins names each program in C{examples} that provides a plugin."""
     page = (DOCS / "topics" / "plugins.md").read_text("utf-8")
     programs = [
         path.name

@@ -18,7 +18,7 @@ def _doubled(items: list[int]) -> Steps[list[int]]:
 
 
 def test_finish() -> None:
-    """All steps are done, and give their result."""
+    """Finishing runs all steps, and returns their result."""
     items = list(range(2 * PIECE + 1))
     assert finish(_doubled(items)) == [2 * number for number in items]
     assert sum(1 for _ in _doubled(items)) == 3
@@ -26,7 +26,7 @@ def test_finish() -> None:
 
 
 def test_sortedRuns() -> None:
-    """Numbers that are added in parts are sorted."""
+    """Numbers that were added in parts are sorted."""
     numbers = Random(3).sample(range(10_000), 1000)
     runs = SortedRuns()
     for place in range(0, len(numbers), 7):

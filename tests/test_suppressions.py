@@ -52,7 +52,7 @@ def source(module: str) -> str:
 
 
 def test_noAsserts() -> None:
-    """C{python -O} takes assert statements out: there is none, in Python or compiled."""
+    """The package has no assert statements, which C{python -O} would remove."""
     places = [
         f"{path.relative_to(PACKAGE)}:{number}"
         for pattern in ("*.py", "*.pyx", "*.pxi")
@@ -72,7 +72,7 @@ def _asserts(path: Path) -> list[int]:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_ignored(module: str) -> None:
-    """A suppression of mypy is named, and known."""
+    """Each suppression of mypy is named, and listed."""
     unknown = []
     for number, line in enumerate(source(module).split("\n"), 1):
         comment = _IGNORED.search(line)
@@ -84,7 +84,7 @@ def test_ignored(module: str) -> None:
 
 
 def test_reasonsAreNeeded() -> None:
-    """No reason is left for a suppression that is gone."""
+    """Each listed reason belongs to an existing suppression."""
     lines = [line for module in MODULES for line in source(module).split("\n")]
     for code, pattern in REASONS:
         mark = f"# type: ignore[{code}]"
@@ -93,7 +93,7 @@ def test_reasonsAreNeeded() -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_handlers(module: str) -> None:
-    """A handler of every exception passes it on, logs it, or gives a reason for neither."""
+    """A handler of every exception raises it, logs it, or has a comment with the reason."""
     text = source(module)
     lines = text.split("\n")
     silent = [
@@ -115,8 +115,8 @@ def _isBroad(handler: ast.ExceptHandler) -> bool:
 
 def _handsOn(handler: ast.ExceptHandler) -> bool:
     """
-    Whether a handler raises, makes a Failure, or calls something with a name that says that it
-    tells of a failure.
+    Whether a handler raises, makes a Failure, or calls a function whose name says that it reports a
+    failure.
     """
     for node in ast.walk(handler):
         if isinstance(node, ast.Raise):
@@ -128,7 +128,5 @@ def _handsOn(handler: ast.ExceptHandler) -> bool:
 
 
 def _isExplained(handler: ast.ExceptHandler, lines: list[str]) -> bool:
-    """
-    Whether there is a comment at the beginning of a handler.
-    """
+    """Whether a handler begins with a comment."""
     return any("#" in line for line in lines[handler.lineno - 1 : handler.body[0].lineno])

@@ -1,5 +1,5 @@
 """
-C{twistd natsbroker}: options and the service.
+The twistd plugin C{twistd natsbroker}: its options and its service.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from tests.server.support import Host, logLines
 @implementer(IStoreOpener)
 class LateStore:
     """
-    A store that opens when the test says.
+    A store that the test opens.
 
-    @ivar opening: fires with the store.
+    @ivar opening: a Deferred that fires with the store.
     """
 
     name = "late"
@@ -52,7 +52,7 @@ class LateStore:
 
 
 def parsed(*arguments: str) -> Options:
-    """Options of a command line."""
+    """The options of a command line."""
     options = Options()
     options.parseOptions(list(arguments))
     return options
@@ -62,13 +62,13 @@ class TestOptions:
     """The command line."""
 
     def test_noOptions(self) -> None:
-        """Without options it is an ordinary server."""
+        """Without options the settings are those of a default server."""
         options = parsed()
         assert options.clients == []
         assert (options.settings.port, options.settings.fast_lane) == (4222, True)
 
     def test_options(self) -> None:
-        """Each option reaches the settings."""
+        """Each option sets its setting."""
         options = parsed(
             *("--client", "tcp:1", "-p", "unix:/x", "--http", "-1", "--name", "n"),
             *("--user", "u", "--pass", "p", "--debug", "--trace", "--pure"),
@@ -89,7 +89,7 @@ class TestOptions:
         assert settings.authorization.defined
 
     def test_file(self, tmp_path: Path) -> None:
-        """The configuration file counts where no option says otherwise."""
+        """The configuration file applies where no option says otherwise."""
         path = tmp_path / "x.conf"
         path.write_text("server_name: filed\nmax_payload: 7\ntrace: true\nhttp_port: 8222")
         settings = parsed("-c", str(path), "-n", "given").settings
@@ -109,12 +109,12 @@ class TestOptions:
         ],
     )
     def test_unusableArguments(self, arguments: list[str]) -> None:
-        """A wrong argument is a usage error, before twistd leaves the terminal."""
+        """An invalid argument is a usage error, before twistd detaches from the terminal."""
         with pytest.raises(UsageError):
             parsed(*arguments)
 
     def test_mistakeInFile(self, tmp_path: Path) -> None:
-        """A mistake in the file is a usage error, with its place."""
+        """A mistake in the file is a usage error with its position."""
         path = tmp_path / "x.conf"
         path.write_text("port: 1\nbogus: 1")
         with pytest.raises(UsageError, match=r'x\.conf:2:1: unknown field "bogus"'):
@@ -132,7 +132,7 @@ class TestAuth:
     """Checkers of C{twisted.cred}, by C{--auth}."""
 
     def test_checkers(self, tmp_path: Path) -> None:
-        """Each option makes a checker, in order."""
+        """Each C{--auth} makes a checker, in order."""
         options = parsed("--auth", f"file:{tmp_path}", "--auth", "memory:a:b", "--auth=anonymous")
         assert [type(checker).__name__ for checker in options.checkers] == [
             "FilePasswordDB",
@@ -158,7 +158,9 @@ class TestAuth:
             parsed(*arguments)
 
     def test_besidePlugin(self, tmp_path: Path) -> None:
-        """A plugin in the file beside it is one, too; users in the file are none."""
+        """
+        C{--auth} with a plugin in the file is a usage error, but users in the file are accepted.
+        """
         path = tmp_path / "x.conf"
         path.write_text("authorization { plugin: htpasswd, file: x }")
         with pytest.raises(UsageError, match="has no effect"):
@@ -175,7 +177,7 @@ class TestAuth:
         ],
     )
     def test_help(self, arguments: list[str], texts: list[str]) -> None:
-        """The kinds of checkers are listed and described; those of no use here are not listed."""
+        """The supported kinds of checkers are listed and described, and others are not listed."""
         options = Options()
         options.authOutput = output = io.StringIO()
         with pytest.raises(SystemExit):
@@ -191,7 +193,7 @@ class TestAuth:
 
     def test_login(self, tmp_path: Path) -> None:
         """
-        A user of the checker is the user of that name in the file; others are refused.
+        A user of the checker is the user of that name in the file, and other logins are refused.
         """
         users, path = tmp_path / "users", tmp_path / "x.conf"
         users.write_text("anna:apple\nbob:banana\n")
@@ -212,7 +214,7 @@ class TestAuth:
             host.broker.stopService()
 
     def test_reload(self, tmp_path: Path) -> None:
-        """A reload keeps the checkers and takes the file's accounts."""
+        """A reload keeps the checkers and applies the accounts of the file."""
         path = tmp_path / "x.conf"
         path.write_text("accounts { A { users: [ {user: anna} ] } }")
         options = parsed("--auth", "memory:anna:apple", "-c", str(path))
@@ -259,14 +261,14 @@ class TestStreaming:
         )  # fmt: skip
 
     def test_among(self) -> None:
-        """The options of NATS Streaming stand anywhere among those of twistd's kind."""
+        """Options of NATS Streaming may be between those of twistd's kind."""
         options = parsed("-n", "given", "-mc", "0", "--client", "tcp:1", "-file_sync=false", "-V")
         assert options.settings.streaming == Streaming(max_channels=0)
         assert (options.clients, options.settings.server_name) == (["tcp:1"], "given")
         assert options.settings.logging.trace
 
     def test_switches(self) -> None:
-        """Switches may have values; -SD asks for debugging beside NATS Streaming."""
+        """Switches may have values, and -SD enables debugging with NATS Streaming."""
         assert parsed("--replace_durable").settings.streaming == Streaming(replace_durable=True)
         assert parsed("-replace_durable=true").settings.streaming == Streaming(replace_durable=True)
         assert parsed("--streaming").settings.streaming == Streaming()
@@ -275,7 +277,9 @@ class TestStreaming:
 
     @pytest.mark.parametrize("flag", ["-c", "-sc", "--stan_config"])
     def test_file(self, flag: str, tmp_path: Path) -> None:
-        """The options win over the file, which may be given as nats-streaming-server has it."""
+        """
+        Options take precedence over the file, which may be given as with nats-streaming-server.
+        """
         path = tmp_path / "x.conf"
         path.write_text("streaming { id: filed, limits { mm: 7 } }")
         options = parsed(flag, str(path), "-cid", "given")
@@ -296,20 +300,20 @@ class TestStreaming:
         ],
     )
     def test_unusableLine(self, line: str, message: str) -> None:
-        """A wrong or unsupported line is a usage error."""
+        """An invalid or unsupported command line is a usage error."""
         with pytest.raises(UsageError, match=message):
             parsed(*line.split())
 
 
 class TestService:
-    """The service."""
+    """The service of the plugin."""
 
     def made(self, *arguments: str) -> Host:
         """A service on a reactor in memory."""
         return Host.around(makeService(parsed(*arguments), Reactor()))
 
     def test_broker(self) -> None:
-        """The service is a broker, which listens where the options say."""
+        """The service is a broker, which listens on the endpoints of the options."""
         host = self.made("--client", "tcp:1", "--client", "tcp:2")
         assert isinstance(host.broker, Broker)
         host.start()
@@ -320,7 +324,7 @@ class TestService:
             host.broker.stopService()
 
     def test_settings(self) -> None:
-        """Without endpoints it listens at the addresses of the settings."""
+        """Without endpoints the service listens on the addresses of the settings."""
         host = self.made().start()
         try:
             assert host.reactor.tcpServers[0][0] == 4222
@@ -332,12 +336,14 @@ class TestService:
         [["--client", "nowhere:1"], ["--client", "ssl:1:privateKey=/missing"]],
     )
     def test_unusableComposition(self, arguments: list[str]) -> None:
-        """A composition that fails ends the process with one line that gives the reason."""
+        """
+        Settings with which no broker can be made end the process with one line for the reason.
+        """
         with pytest.raises(SystemExit, match=r"^natsbroker: "):
             self.made(*arguments)
 
     def test_portsFile(self, tmp_path: Path) -> None:
-        """The ports file exists while it runs."""
+        """The ports file exists while the service runs."""
         host = self.made("--ports_file_dir", str(tmp_path)).start()
         assert [file.name for file in tmp_path.iterdir()] == [f"natsbroker_{os.getpid()}.ports"]
         host.broker.stopService()
@@ -345,10 +351,10 @@ class TestService:
 
 
 class TestWorkers:
-    """C{--workers}."""
+    """The option C{--workers}."""
 
     def test_several(self) -> None:
-        """The service is the parent of that many, with the files and signals of a broker."""
+        """The service is the parent of several workers, with the files and signals of a broker."""
         made = makeService(parsed("--workers", "3"), Reactor())
         assert isinstance(made, Supervisor)
         assert len(made.slots) == 3
@@ -356,6 +362,7 @@ class TestWorkers:
         assert names == ["process-files", "service-manager", "signals"]
 
     def test_one(self) -> None:
+        """With one worker the service is an ordinary broker."""
         assert isinstance(makeService(parsed("--workers", "1"), Reactor()), Broker)
 
     @pytest.mark.parametrize(
@@ -366,11 +373,13 @@ class TestWorkers:
         ],
     )
     def test_unshared(self, arguments: list[str], reason: str) -> None:
+        """Settings that several workers cannot share end the process with the reason."""
         with pytest.raises(SystemExit) as ended:
             makeService(parsed("--workers", "2", *arguments), Reactor())
         assert ended.value.code == f"natsbroker: {reason}; use one worker"
 
     def test_wrongNumber(self) -> None:
+        """A number of workers below one is a usage error."""
         with pytest.raises(UsageError, match="must be from 1 to 64, or auto"):
             parsed("--workers", "0")
 
@@ -380,8 +389,8 @@ class TestLog:
 
     def lines(self, text: str, folder: Path, **twistd: Any) -> list[str] | None:
         """
-        The log of an information and a debug line, without time and process id; C{None} if the log
-        is not ours.
+        An informational and a debug line of the log, without time and process id; C{None} if the
+        log is not ours.
         """
         (folder / "x.conf").write_text(text)
         options = parsed("-c", str(folder / "x.conf"))
@@ -399,12 +408,12 @@ class TestLog:
         return [line.split(" ", 3)[3] for line in written.splitlines()]
 
     def test_stream(self, tmp_path: Path) -> None:
-        """In the foreground it is on standard output, without debug lines."""
+        """A foreground process logs to standard error, without debug lines."""
         assert self.lines("port: 4222", tmp_path) == ["[INF] said"]
         assert self.lines("debug: true", tmp_path, logfile="-") == ["[INF] said", "[DBG] detail"]
 
     def test_file(self, tmp_path: Path) -> None:
-        """The settings' file counts, then that of twistd."""
+        """The log file of the settings takes precedence over that of twistd."""
         path = tmp_path / "log"
         assert self.lines(f'log_file: "{path}"', tmp_path, logfile="/missing/log") == ["[INF] said"]
         path.unlink()
@@ -418,17 +427,17 @@ class TestLog:
 
     @pytest.mark.parametrize("choice", [{"logger": object}, {"syslog": True}])
     def test_chosen(self, choice: dict[str, Any], tmp_path: Path) -> None:
-        """A log that twistd was told to use is left alone."""
+        """A log observer that twistd was given is kept."""
         assert self.lines(f'log_file: "{tmp_path}/log"', tmp_path, **choice) is None
         assert not (tmp_path / "log").exists()
 
     def test_missingFolder(self, tmp_path: Path) -> None:
-        """A file that cannot be opened ends the process with the reason."""
+        """A log file that cannot be opened ends the process with the reason."""
         with pytest.raises(SystemExit, match=r"^error opening file: open .*: no such file"):
             self.lines(f'log_file: "{tmp_path}/missing/log"', tmp_path)
 
     def test_reload(self, tmp_path: Path) -> None:
-        """A reload can have debug lines logged."""
+        """A reload can enable debug lines."""
         path = tmp_path / "x.conf"
         path.write_text("port: 4222")
         options = parsed("-c", str(path))
@@ -440,10 +449,10 @@ class TestLog:
 
 
 class TestTakenPort:
-    """A port that cannot be listened on."""
+    """A port in use."""
 
     def test_ends(self, tmp_path: Path) -> None:
-        """The process ends with code 1 and one line; twistd's terminal hears of it."""
+        """A port in use ends the process with code 1 and one line, which twistd's terminal gets."""
         options, reactor = parsed(), Reactor()
         (tmp_path / "pid").write_text("1")
         reading, writing = os.pipe()
@@ -465,10 +474,13 @@ class TestTakenPort:
 
 
 class TestUnforeseenFailure:
-    """An exception of a service that nothing expects."""
+    """An unexpected exception of a service."""
 
     def test_ends(self, monkeypatch: pytest.MonkeyPatch, flushLoggedErrors: Any) -> None:
-        """The process ends with code 1 and one line, without twistd's traceback."""
+        """
+        An unexpected exception ends the process with code 1 and one line, without twistd's
+        traceback.
+        """
 
         def startService(service: Any) -> None:
             raise RuntimeError("broken")
@@ -484,10 +496,10 @@ class TestUnforeseenFailure:
 
 
 class TestLateFailure:
-    """A start that fails after the reactor began to run."""
+    """A start that fails after the reactor has started."""
 
     def broker(self, store: IStoreOpener, reactor: Reactor, tmp_path: Path) -> tuple[Any, int]:
-        """A daemon's broker that opens a store, and where its terminal waits."""
+        """A daemon's broker that opens a store, and the pipe to its terminal."""
         path = tmp_path / "x.conf"
         path.write_text("streaming { store: late }")
         options = parsed("-c", str(path))
@@ -498,7 +510,9 @@ class TestLateFailure:
             return makeService(options, reactor), reading
 
     def test_ends(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The terminal of a daemon waits for the store, and hears why that does not open."""
+        """
+        The terminal of a daemon waits for the store, and gets the reason if that cannot be opened.
+        """
         reactor = Reactor()
         exits: list[Any] = []
         monkeypatch.setattr(atexit, "register", exits.append)
@@ -515,7 +529,7 @@ class TestLateFailure:
             assert pipe.read() == b"1 the disk is gone"
 
     def test_ready(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The terminal hears of a start when the store is open."""
+        """The terminal of a daemon is released when the store is open."""
         reactor = Reactor()
         exits: list[Any] = []
         monkeypatch.setattr(atexit, "register", exits.append)
@@ -535,10 +549,10 @@ class TestLateFailure:
 
 
 class TestSignals:
-    """Signals that twistd leaves to us."""
+    """Signals that twistd leaves to the broker."""
 
     def signalled(self, host: Host, number: int) -> list[str]:
-        """Send a signal while it runs, and give what is logged."""
+        """Send a signal to the running service, and return the log lines."""
         reactor = host.reactor
         with logLines(debug=False) as lines:
             reactor.steps = [lambda: os.kill(os.getpid(), number)]
@@ -546,7 +560,7 @@ class TestSignals:
         return lines
 
     def test_reload(self, tmp_path: Path) -> None:
-        """HUP reads the file again, with the options on top."""
+        """HUP reloads the file, and the options still take precedence."""
         path = tmp_path / "x.conf"
         path.write_text("max_payload: 7")
         options = parsed("-c", str(path), "-n", "given")
@@ -558,7 +572,7 @@ class TestSignals:
         host.broker.stopService()
 
     def test_lameDuck(self) -> None:
-        """USR2 leaves slowly, and then stops the process."""
+        """USR2 starts lame duck mode, which ends with the process."""
         host = Host.around(makeService(parsed(), Reactor())).start()
         lines = self.signalled(host, signal.SIGUSR2)
         assert "[INF] Entering lame duck mode, stop accepting new clients" in lines
@@ -566,7 +580,7 @@ class TestSignals:
         host.broker.stopService()
 
     def test_otherSignals(self) -> None:
-        """Other signals are twistd's, and all are as before when it has stopped."""
+        """Other signals are handled by twistd, and all handlers are restored at the end."""
         signals = [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP, signal.SIGUSR2]
         before: list[Any] = [signal.getsignal(number) for number in signals]
         host = Host.around(makeService(parsed(), Reactor())).start()

@@ -1,5 +1,5 @@
 """
-Tests of L{tests.walkthroughs}, with documents made for them.
+Tests of L{tests.walkthroughs}, with documents made for the tests.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ hello, world
 
 
 def test_stepsOf() -> None:
-    """Files and commands are found in order, with the shown output."""
+    """Files and commands are read in order, with the shown output."""
     assert list(stepsOf(PAGE)) == [
         File("greet.sh", 'echo "hello, $1"\n', 5),
         [
@@ -40,7 +40,7 @@ def test_stepsOf() -> None:
 
 
 def test_includedFiles() -> None:
-    """A file of the checkout that the page includes is there for the reader, at its place."""
+    """A file of the checkout that the page includes is available at its path."""
     (file,) = stepsOf("```{literalinclude} ../../examples/smallest.py\n:language: python\n```\n")
     assert isinstance(file, File)
     assert file.name == "examples/smallest.py"
@@ -48,7 +48,7 @@ def test_includedFiles() -> None:
 
 
 def test_commandsShareOneShell(tmp_path: Path) -> None:
-    """Variables that one command sets are there for the next."""
+    """Variables that one command sets are available to the next."""
     assert walk(PAGE, tmp_path) == ["name=world", "sh greet.sh \\\n    $name"]
 
 
@@ -60,7 +60,7 @@ def test_commandsShareOneShell(tmp_path: Path) -> None:
     ],
 )
 def test_otherOutputIsReported(tmp_path: Path, shown: str, printed: str) -> None:
-    """A command that prints something else than the document shows stops the walk."""
+    """A command that prints something else than the document shows is an error."""
     with pytest.raises(Stumbled, match="line 5: echo"):
         walk(f"x\n\n\n```console\n$ echo {printed}\n{shown}\n```\n", tmp_path)
 
@@ -72,7 +72,7 @@ def test_failureIsReported(tmp_path: Path) -> None:
 
 
 def test_backgroundIsAwaited(tmp_path: Path) -> None:
-    """After a command in the background the next one waits for the shown output, and can end it."""
+    """After a command in the background the next one waits for the shown output, and may end it."""
     page = """
 ```console
 $ sh -c 'sleep 0.2; echo ready > file; echo ready; exec sleep 600' &
@@ -87,19 +87,21 @@ $ kill $!
 
 
 def test_unknownBlocksAreReported() -> None:
-    """A block that cannot be played is reported, so that none is left out unseen."""
+    """A block that cannot be played is an error."""
     with pytest.raises(Stumbled, match="neither a file nor a transcript"):
         list(stepsOf("```python\nprint(1)\n```\n"))
 
 
 def test_filesStayInTheFolder(tmp_path: Path) -> None:
-    """A file outside of the folder is not written."""
+    """A file outside the folder is not written."""
     with pytest.raises(Stumbled, match="outside"):
         walk("`../x`:\n\n```text\n```\n", tmp_path)
 
 
 def test_freePorts(tmp_path: Path) -> None:
-    """Each port of a document is replaced everywhere by one that is free; other numbers stay."""
+    """
+    Each port of a document is replaced everywhere by a free one, and other numbers are unchanged.
+    """
     page = "```console\n$ echo 4222 6222 4222 14222 4096\n...\n```\n"
     (typed,) = walk(page, tmp_path)
     numbers = re.fullmatch(r"echo (\d+) (\d+) \1 14222 4096", typed)

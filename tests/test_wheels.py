@@ -1,5 +1,5 @@
 """
-The look at the modules of a wheel before it is released, with the compiled lane of this machine.
+The check of the modules in a wheel before a release, with the compiled lane of this machine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def module() -> bytes:
 
 def wheelOf(folder: Path, module: bytes, platform: Platform, name: str = "lane") -> Path:
     """
-    @return: a wheel with one module that says it is for C{platform}.
+    @return: a wheel with one module, tagged for C{platform}.
     """
     path = folder / "natsbroker.whl"
     with zipfile.ZipFile(path, "w") as archive:
@@ -41,7 +41,7 @@ def wheelOf(folder: Path, module: bytes, platform: Platform, name: str = "lane")
 
 
 def test_loadable(module: bytes, tmp_path: Path) -> None:
-    """A module of the platform is taken."""
+    """A module for the platform is accepted."""
     checkModules(wheelOf(tmp_path, module, GLIBC), 1, GLIBC)
 
 
@@ -60,7 +60,7 @@ def test_otherPlatform(suffix: str, why: str, module: bytes, tmp_path: Path) -> 
 
 
 def test_versionedSymbols(module: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module that musl cannot load is found by the versions of its symbols, too."""
+    """A module that musl cannot load is refused by its versioned symbols."""
     monkeypatch.setattr("tests.wheels.LIBRARIES", {True: {"libc.so.6"}})
     musl = replace(GLIBC, suffix="x86_64-linux-musl")
     with pytest.raises(Unbuilt, match="symbols with versions"):
@@ -68,12 +68,12 @@ def test_versionedSymbols(module: bytes, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_otherName(module: bytes, tmp_path: Path) -> None:
-    """A module that has another name than its file cannot be imported."""
+    """A module whose name differs from its file is refused, because it cannot be imported."""
     with pytest.raises(Unbuilt, match="has no PyInit_link"):
         checkModules(wheelOf(tmp_path, module, GLIBC, "link"), 1, GLIBC)
 
 
 def test_missing(module: bytes, tmp_path: Path) -> None:
-    """A module that could not be compiled is missed."""
+    """A wheel without a module that could not be compiled is refused."""
     with pytest.raises(Unbuilt, match="has 1 extension modules, not 2"):
         checkModules(wheelOf(tmp_path, module, GLIBC), 2, GLIBC)

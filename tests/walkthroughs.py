@@ -73,9 +73,7 @@ _MARK = "walkthrough-status"
 
 
 class Stumbled(AssertionError):
-    """
-    A step did something else than the document shows. The text begins with the line.
-    """
+    """A step has another result than the document shows. The text begins with the line."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ class Command:
     """
     A command that the reader types.
 
-    @ivar shown: what it prints according to the document.
+    @ivar shown: its output in the document.
     """
 
     text: str
@@ -133,8 +131,8 @@ def commandsOf(block: Block) -> Iterator[Command]:
 
 def stepsOf(document: str) -> Iterator[File | list[Command]]:
     """
-    @return: what a reader of C{document} does, in order: files, and the commands of transcripts.
-    @raise Stumbled: if a block is nothing that can be played.
+    @return: the reader's steps in C{document}, in order: files, and the commands of transcripts.
+    @raise Stumbled: if a block cannot be played.
     """
     for block in blocksOf(document):
         if block.file:
@@ -168,7 +166,7 @@ def _freePort(stack: ExitStack) -> str:
 def isShown(shown: str, printed: str) -> bool:
     """
     @param shown: lines. C{...} on a line of its own stands for any lines, elsewhere for any text.
-    @return: whether a command that printed this does what the document shows.
+    @return: whether the printed output matches the shown one.
     """
     lines = [
         "(?:.*\n)*" if line == "..." else f"{re.escape(line).replace(_ANY, '.*')}[ \t]*\n"
@@ -178,9 +176,7 @@ def isShown(shown: str, printed: str) -> bool:
 
 
 class Shell:
-    """
-    A shell in a folder, with the commands of this environment.
-    """
+    """A shell in a folder, with the commands of this environment."""
 
     def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
         self._folder = folder
@@ -206,9 +202,7 @@ class Shell:
         return self
 
     def __exit__(self, *reason: object) -> None:
-        """
-        End the shell and what it started.
-        """
+        """End the shell and the programs that it started."""
         for number, patience in ((signal.SIGTERM, 15.0), (signal.SIGKILL, 15.0)):
             try:
                 os.killpg(self._process.pid, number)
@@ -220,9 +214,7 @@ class Shell:
                 stream.close()
 
     def play(self, command: Command) -> None:
-        """
-        Type a command, and hold what it prints against what is shown.
-        """
+        """Run a command, and compare its output with the shown one."""
         if command.text.endswith("&"):
             self._start(command)
         else:
@@ -235,9 +227,7 @@ class Shell:
                 )
 
     def write(self, file: File) -> None:
-        """
-        Write a file into the folder that the shell is in.
-        """
+        """Write a file into the present folder of the shell."""
         here, _ = self._run("pwd")
         path = Path(here.strip(), file.name).resolve()
         if not path.is_relative_to(self._folder.resolve()):
@@ -287,9 +277,9 @@ def walk(document: str, folder: Path, variables: Mapping[str, str] | None = None
     """
     Play C{document} in an empty C{folder}.
 
-    @param variables: set in the environment of the commands.
-    @return: the commands that were typed.
-    @raise Stumbled: at the first step that does not do what is shown.
+    @param variables: environment variables for the commands.
+    @return: the commands that were run.
+    @raise Stumbled: at the first step whose result is not the shown one.
     """
     ports = freePorts(document)
     text = _PORT.sub(lambda match: ports[match[0]], document)

@@ -42,9 +42,9 @@ SOURCES = (
 @dataclass(frozen=True)
 class Platform:
     """
-    @ivar tag: in the names of wheels.
+    @ivar tag: the tag in the names of wheels.
     @ivar target: Zig's name of the machine and its C library.
-    @ivar suffix: the platform in the names of extension modules, as CPython there looks for it.
+    @ivar suffix: the suffix of extension modules that CPython looks for on that platform.
     """
 
     tag: str
@@ -53,9 +53,7 @@ class Platform:
 
     @property
     def machine(self) -> str:
-        """
-        The ELF header's word for it.
-        """
+        """The number of the machine in an ELF header."""
         return {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}[self.suffix.partition("-")[0]]
 
     @property
@@ -80,15 +78,13 @@ _PLATFORM_TAG = re.compile(r'following\s+platform\s+tag:\s+"([^"]+)"')
 
 
 class Unbuilt(Exception):
-    """
-    A wheel is not what it should be.
-    """
+    """A wheel is not valid."""
 
 
 def portableHeaders(folder: Path) -> Path:
     """
     @return: a copy of this Python's headers in C{folder}, without facts about this machine.
-    @raise Unbuilt: if this is not Linux with 64 bits, of whose headers a copy serves the others.
+    @raise Unbuilt: if this is not a 64-bit Linux, whose headers fit the other platforms.
     """
     paths = sysconfig.get_paths()
     if not sys.platform.startswith("linux") or sysconfig.get_config_var("SIZEOF_VOID_P") != 8:
@@ -127,7 +123,7 @@ def build(sources: Path, output: Path, *options: str, **variables: str) -> Path:
 
 def buildCompiled(sources: Path, output: Path, platform: Platform, headers: Path) -> Path:
     """
-    @return: the wheel for C{platform}, after a look at its modules.
+    @return: the wheel for C{platform}, after a check of its modules.
     """
     shutil.rmtree(sources / "build", ignore_errors=True)
     option = f"--config-setting=--build-option=--plat-name={platform.tag}"
@@ -139,8 +135,9 @@ def buildCompiled(sources: Path, output: Path, platform: Platform, headers: Path
 
 def checkModules(wheel: Path, count: int, platform: Platform) -> None:
     """
-    @raise Unbuilt: if C{wheel} has not C{count} modules that a Python of C{platform} can load.
-        Modules are optional in setup.py, so that one that cannot be compiled does not stop a build.
+    @raise Unbuilt: if C{wheel} does not have C{count} modules that a Python of C{platform} can
+        load. Modules are optional in setup.py, so that one that cannot be compiled does not stop a
+        build.
     """
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if name.endswith(f"-{platform.suffix}.so")]
@@ -153,7 +150,7 @@ def checkModules(wheel: Path, count: int, platform: Platform) -> None:
 
 def faultsOf(path: PurePosixPath, module: bytes, platform: Platform) -> Iterator[str]:
     """
-    @return: why a Python of C{platform} could not load this module.
+    @return: the reasons why a Python of C{platform} could not load this module.
     """
     # Of auditwheel; the tests that only want SOURCES do without.
     from elftools.elf.dynamic import DynamicSection
@@ -202,7 +199,8 @@ def _version(tag: str) -> tuple[int, ...]:
 
 def main(output: Path) -> None:
     """
-    Fill C{output}. Compiled wheels are built of the source distribution, so that it is complete.
+    Fill C{output}. Compiled wheels are built from the source distribution, which shows that it is
+    complete.
     """
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:

@@ -1,11 +1,11 @@
 """
 Fuzzing of the compiled lane, in memory and over sockets.
 
-Every input is a script of operations for several clients of one account, mutated and cut
-at will; it goes through the compiled decoder, matcher, lane and outbox: over transports in memory,
-over the sockets of the compiled poller, or over TLS. Nothing may be raised or logged; whether
-memory was respected is for the sanitizers to say (L{tests._accel.sanitized}). One seed makes one
-run, and a failing one is repeated with::
+Every input is a script of operations for several clients of one account, mutated and cut at random.
+It goes through the compiled decoder, matcher, lane and outbox: over transports in memory, over the
+sockets of the compiled poller, or over TLS. Nothing may be raised or logged, and the sanitizers
+detect invalid uses of memory (L{tests._accel.sanitized}). One seed makes one run, and a failing one
+is repeated with::
 
     python -m tests._accel.fuzzing --inputs 1000 --seed SEED
 """
