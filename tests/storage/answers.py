@@ -59,9 +59,7 @@ class Waits:
 
 
 def tell(where: Path, story: Story[T]) -> T:
-    """
-    Start a broker whose disk obeys, connect a client, and tell a story.
-    """
+    """Start a broker whose disk can be made to fail, connect a client, and run a story."""
     disk = where / "disk"
     disk.mkdir()
     orders = Orders(where / "orders")
@@ -86,7 +84,7 @@ def tell(where: Path, story: Story[T]) -> T:
 
 def measure(where: Path, plan: Plan, count: int = 20) -> Waits:
     """
-    Have one disk fail, and become well again.
+    Make one disk fail for a while, and measure the answers.
 
     @param count: how many messages are refused, one after the other.
     @raise Lost: if a message is stored that should not be.
@@ -117,9 +115,7 @@ def measure(where: Path, plan: Plan, count: int = 20) -> Waits:
 
 
 def main() -> None:
-    """
-    The long form.
-    """
+    """Run the measurement from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=10)
     rounds = parser.parse_args().rounds

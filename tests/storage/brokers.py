@@ -75,9 +75,7 @@ class Journal:
         return sum(map(len, self.acked.values()))
 
     def forget(self, length: int) -> None:
-        """
-        The power was cut when the trace was that long: what came later never happened.
-        """
+        """Forget what happened after the trace had some length, as the power was cut then."""
         for channel, acked in self.acked.items():
             self.acked[channel] = {key: at for key, at in acked.items() if at <= length}
             self.sequences[channel] = {
@@ -87,18 +85,14 @@ class Journal:
             }
 
     def hold(self) -> None:
-        """
-        All that is known now is known for good, whatever trace comes next.
-        """
+        """Note all acknowledged messages as durable, whatever trace comes next."""
         for acked in self.acked.values():
             for number in acked:
                 acked[number] = 0
 
 
 def start(store: Path, environment: dict[str, str] | None = None) -> BrokerProcess:
-    """
-    Start a broker; a machine that runs long forms may be busy.
-    """
+    """Start a broker, with patience, as the machine may be busy."""
     arguments = ("-store", "file", "-dir", str(store))
     return startBroker(*arguments, environment=environment, patience=120)
 
@@ -140,9 +134,7 @@ async def _publish(
     most: int,
     ended: asyncio.Event,
 ) -> None:
-    """
-    Publish to one channel until it is over.
-    """
+    """Publish to one channel until the load ends."""
     room = asyncio.Semaphore(most)
 
     def answered(data: bytes, future: asyncio.Future[str]) -> None:
@@ -164,7 +156,7 @@ async def _publish(
 
 async def compare(port: int, journal: Journal) -> None:
     """
-    Demand what must be there.
+    Compare the channels and the durable subscription of a broker with the journal.
 
     @raise Lost: if it is not.
     """
@@ -191,9 +183,7 @@ def _hasAll(acked: dict[bytes, int], got: Sequence[tuple[bytes, int]]) -> bool:
 
 
 def _compare(channel: str, journal: Journal, got: Sequence[tuple[bytes, int]]) -> None:
-    """
-    Compare what was delivered of one channel.
-    """
+    """Compare the delivered messages of one channel with the journal."""
     deliveries = dict(got)
     if len(deliveries) != len(got):
         raise Lost(f"{channel}: messages were stored twice, or delivered twice")
@@ -215,9 +205,7 @@ def _compare(channel: str, journal: Journal, got: Sequence[tuple[bytes, int]]) -
 
 
 async def _compareDurable(port: int, journal: Journal) -> None:
-    """
-    The durable subscription goes on, and leaves nothing out.
-    """
+    """Demand that the durable subscription continues, and leaves out no message."""
     client = await connectStream(port, "subscriber")
     acks: dict[bytes, int] = {}
 
@@ -238,8 +226,7 @@ async def _compareDurable(port: int, journal: Journal) -> None:
 
 async def _until(isComplete: Callable[[], bool], collection: Sized) -> None:
     """
-    Wait for messages until there are all that there should be, and no more come; or for so long
-    that no more will.
+    Wait until all expected messages have come and no more follow, or until none has come for long.
     """
     before, silent = -1, 0.0
     while silent < (SILENCE if isComplete() else 20 * SILENCE):
@@ -285,9 +272,7 @@ def endOnce(
 async def _loaded(
     broker: BrokerProcess, journal: Journal, trace: Path | None, seconds: float, way: str
 ) -> None:
-    """
-    Load a broker, and end it in the middle.
-    """
+    """Load a broker, and end it in the middle of its work."""
     loading = asyncio.ensure_future(load(broker.port, journal, trace, seconds + 60))
     await asyncio.sleep(seconds)
     while journal.count == 0 and not loading.done():
@@ -334,9 +319,7 @@ def _cutPower(
 
 
 def main() -> None:
-    """
-    The command.
-    """
+    """Run some rounds from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--fresh", type=int, default=20, help="rounds of one store")

@@ -55,7 +55,7 @@ def rounds(
     directory: Path, count: int, seed: str, tell: bool = False, syncInterval: float = 0
 ) -> History:
     """
-    Kill a number of times.
+    Kill a process some number of times.
 
     @return: what was acknowledged.
     @raise tests.storage.history.Lost: when something is missing.
@@ -81,9 +81,7 @@ def rounds(
 
 
 def main() -> None:
-    """
-    The command.
-    """
+    """Run some rounds from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--fresh", type=int, default=20, help="rounds of one store")

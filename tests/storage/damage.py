@@ -43,9 +43,7 @@ class Specimen:
     history: History
 
     def files(self) -> list[Path]:
-        """
-        Its files, as names.
-        """
+        """The names of the specimen's files."""
         paths = [path for path in self.directory.rglob("*") if path.is_file()]
         return sorted(path.relative_to(self.directory) for path in paths)
 
@@ -94,7 +92,7 @@ def makeSpecimen(
 
 def flipBit(random: Random, specimen: Specimen, directory: Path) -> str:
     """
-    Flip one bit of one file.
+    Flip one bit of one file, and describe it.
 
     @return: which.
     """
@@ -120,7 +118,7 @@ def flipBit(random: Random, specimen: Specimen, directory: Path) -> str:
 
 def mangle(random: Random, specimen: Specimen, directory: Path) -> str:
     """
-    Do something worse to one file.
+    Damage one file with more than one bit, and describe the damage.
 
     @return: what.
     """
@@ -205,9 +203,7 @@ def missing(history: History, directory: Path) -> int:
 
 
 def main() -> None:
-    """
-    The command.
-    """
+    """Run some trials from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=2000)
     parser.add_argument("--first", type=int, default=0)

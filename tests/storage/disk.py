@@ -56,9 +56,7 @@ class _File:
     sizes: list[tuple[int, int]] = field(default_factory=list)
 
     def resize(self, length: int, when: int) -> None:
-        """
-        Cut off, or lengthen with zeros.
-        """
+        """Cut off the file, or lengthen it with zeros."""
         if length != len(self.now):
             del self.now[length:]
             self.now.extend(bytes(length - len(self.now)))
@@ -81,7 +79,7 @@ class _File:
 
     def sync(self, until: int, sectors: Iterable[int] | None = None) -> None:
         """
-        Have on the disk what was written until a moment.
+        Make durable what was written up to some moment.
 
         @param sectors: only these.
         """
@@ -104,7 +102,7 @@ class _File:
                 self.versions.pop(sector, None)
 
     def found(self, random: Random, survival: Survival, moment: int) -> bytes:
-        """The records that may be found."""
+        """The contents of the file that may be found after a power cut."""
         if survival is Survival.EVERYTHING:
             return bytes(self.now)
         data = bytearray(self.durable)
@@ -127,9 +125,7 @@ class _File:
 
 
 def _resize(data: bytearray, length: int) -> None:
-    """
-    Cut off, or lengthen with zeros.
-    """
+    """Cut off some contents, or lengthen them with zeros."""
     del data[length:]
     data.extend(bytes(length - len(data)))
 
@@ -157,18 +153,14 @@ def _withoutZeros(data: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class _Renaming:
-    """
-    A change of names: each of these is then the file, or is gone.
-    """
+    """A change of names, after which each of these names is the file, or is gone."""
 
     when: int
     names: tuple[tuple[str, _File | None], ...]
 
     @property
     def directories(self) -> set[str]:
-        """
-        Whose names change.
-        """
+        """The directories whose names change."""
         return {str(Path(name).parent) for name, _ in self.names}
 
 
@@ -251,9 +243,7 @@ class Disk:
         self._syncing[event.file] = self._time
 
     def _synced(self, event: Event) -> None:
-        """
-        A sync is over.
-        """
+        """A sync has ended."""
         file, name = self._open[event.file]
         until = self._syncing.pop(event.file)
         if not self._isHonest:
@@ -276,9 +266,7 @@ class Disk:
         self._rename((event.name, None))
 
     def _renamed(self, event: Event) -> None:
-        """
-        A file has another name.
-        """
+        """A file was renamed."""
         old, _, new = event.name.partition("\n")
         changes: list[tuple[str, _File | None]] = []
         for name, file in self._names.items():
@@ -287,25 +275,19 @@ class Disk:
         self._rename(*changes)
 
     def _linked(self, event: Event) -> None:
-        """
-        A file has one more name.
-        """
+        """A file has one more name."""
         old, _, new = event.name.partition("\n")
         self._rename((new, self._names[old]))
 
     def _rename(self, *names: tuple[str, _File | None]) -> None:
-        """
-        Note a change of names.
-        """
+        """Note a change of names that is not synced yet."""
         change = _Renaming(self._time, names)
         self._apply(self._names, change)
         self._changes.append(change)
 
     @staticmethod
     def _apply(names: dict[str, _File], change: _Renaming) -> None:
-        """
-        Let a change have happened.
-        """
+        """Apply a change of names to what is durable."""
         for name, file in change.names:
             if file is None:
                 names.pop(name, None)
@@ -339,9 +321,7 @@ class Disk:
                 out.truncate(len(data))
 
     def _surviving(self, random: Random, survival: Survival, moment: int) -> list[_Renaming]:
-        """
-        The changes of names that were not synced and happened all the same.
-        """
+        """The unsynced changes of names that survive the power cut."""
         if survival is Survival.NOTHING:
             return []
         changes = [change for change in self._changes if change.when <= moment]

@@ -45,9 +45,7 @@ def tryOpening(order: dict[str, Any]) -> None:
 
 
 def commit(order: dict[str, Any]) -> None:
-    """
-    Work a store, perhaps carelessly.
-    """
+    """Work on a store, perhaps carelessly."""
     CARELESS[order.get("careless", "")]()
     interval = order.get("syncInterval", 0)
     work(
@@ -100,9 +98,7 @@ def append(order: dict[str, Any]) -> None:
 
 
 def _later(order: dict[str, Any]) -> None:
-    """
-    The store is open: from now on the disk does what it was told to do later.
-    """
+    """From now on, when the store is open, let the disk follow its later orders."""
     plan = Plan(**order["later"])
     if plan != Plan():
         Orders(Path(order["control"])).give(plan)
@@ -147,9 +143,7 @@ def _withoutNames() -> None:
 
 
 def _early() -> None:
-    """
-    Acknowledge batches when they are asked for, and not when they are stored.
-    """
+    """Acknowledge batches when they are requested, before they are stored."""
     ask = Workload._ask
 
     def early(self: Workload, what: dict[str, Any], call: Any) -> None:

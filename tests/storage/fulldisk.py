@@ -40,10 +40,7 @@ def fill(path: Path, leave: int = 0) -> None:
 
 
 def execute(story: Callable[[Path], None]) -> None:
-    """
-    Play a story in the directory that the command line names. If it ends early, also by an
-    interrupt, the process ends, because the store's threads would go on.
-    """
+    """Run a story in the directory that the command line names."""
     try:
         story(Path(sys.argv[1]))
     except BaseException:
@@ -53,9 +50,7 @@ def execute(story: Callable[[Path], None]) -> None:
 
 
 def fails(reactor: PumpedReactor, deferred: Any) -> None:
-    """
-    Demand that something fails because the disk is full, without any timer.
-    """
+    """Demand that a call fails because the disk is full, without any timer."""
     try:
         reactor.wait(deferred)
     except StoreFull:
@@ -64,9 +59,7 @@ def fails(reactor: PumpedReactor, deferred: Any) -> None:
 
 
 def main(directory: Path) -> None:
-    """
-    The whole story.
-    """
+    """Fill the disk, and demand what a store does then, step by step."""
     reactor = PumpedReactor()
     ballast = directory / "ballast"
     ballast.write_bytes(b"b" * (2 << 20))
@@ -121,9 +114,7 @@ def main(directory: Path) -> None:
 
 
 class HeldJob(Job):
-    """
-    Keeps the thread that writes, until it is let go.
-    """
+    """A job that occupies the thread that writes, until the test releases it."""
 
     frees = True
 
@@ -175,9 +166,7 @@ def reuse(reactor: PumpedReactor, store: Any, log: Any, directory: Path) -> Any:
 
 
 def readAll(reactor: PumpedReactor, log: Any) -> list[Any]:
-    """
-    All records.
-    """
+    """Read all records of a log."""
     stored: list[Any] = []
     while records := reactor.wait(log.read(stored[-1].sequence + 1 if stored else 1)):
         stored += records

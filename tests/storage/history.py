@@ -56,7 +56,7 @@ class Recorder:
         self.writing.append("resumed")
 
     def logLost(self, log: str) -> None:
-        """Nothing to do: writes are tried by the history."""
+        """Nothing to do: the history itself finds out whether a log is lost."""
 
     def covers(self, log: str, sequence: int) -> bool:
         """
@@ -131,9 +131,7 @@ class History:
         return self.logs[name]
 
     def learn(self, lines: Iterable[str | bytes]) -> None:
-        """
-        Take in what one run said.
-        """
+        """Take in the report of one run."""
         asked: dict[int, dict[str, Any]] = {}
         if self._unsynced:
             self._unsynced.clear()
@@ -150,9 +148,7 @@ class History:
                 self._done(asked[what["done"]], what["result"])
 
     def _asked(self, what: dict[str, Any]) -> None:
-        """
-        Something may be done.
-        """
+        """Note a request that may be carried out."""
         if "append" in what:
             first = what["first"]
             self.log(what["append"]).asked.update(range(first, first + what["count"]))
@@ -170,9 +166,7 @@ class History:
             self.mayBeDropped.add(what["drop"])
 
     def _done(self, what: dict[str, Any], result: Any) -> None:
-        """
-        Something was acknowledged.
-        """
+        """Note an acknowledged request."""
         if "append" in what and result[0] <= self.log(what["append"]).highest:
             raise Lost(f"sequence {result[0]} of {what['append']} was given twice")
         isRelaxed = "append" in what or what.get("relaxed")
@@ -186,9 +180,7 @@ class History:
             self._unsynced.clear()
 
     def _demand(self, what: dict[str, Any], result: Any) -> None:
-        """
-        Something is on disk.
-        """
+        """Require what is durable from now on."""
         if "append" in what:
             log = self.log(what["append"])
             for sequence in range(*result):
@@ -241,9 +233,7 @@ class History:
         return recorder
 
     def _checkNames(self, names: set[str], mayReturn: bool) -> None:
-        """
-        Logs that were made are there, those that were dropped are not.
-        """
+        """Compare the names of logs: made ones exist, dropped ones do not."""
         for name, acked in self.made.items():
             if acked and name not in self.mayBeDropped and name not in names:
                 raise Lost(f"log {name} is gone")

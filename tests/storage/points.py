@@ -58,9 +58,7 @@ def tryPoint(zygote: Zygote, directory: Path, phase: str, moment: str, number: i
 
 
 def _spoil(database: Path) -> None:
-    """
-    Damage a database so that it has to be repaired, and nothing but the tree is lost.
-    """
+    """Damage a database so that it has to be repaired, but only its tree is lost."""
     data = bytearray(database.read_bytes())
     for page in (0, 1):
         data[page * 4096 + 16 : page * 4096 + 24] = bytes(8)
@@ -68,9 +66,7 @@ def _spoil(database: Path) -> None:
 
 
 def main() -> None:
-    """
-    The command.
-    """
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--every", type=int, default=1, help="only each so manieth call")
     options = parser.parse_args()

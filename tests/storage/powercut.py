@@ -128,9 +128,7 @@ def cutPower(
 
 
 def main() -> None:
-    """
-    The command.
-    """
+    """Run some histories from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--histories", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="the first one's number")

@@ -113,7 +113,7 @@ class Plan:
 
 class Orders:
     """
-    Orders to a process, given from outside while it runs, or by itself.
+    Orders to a process, given from outside while it runs, or by the process itself.
 
     @ivar path: of the file that both sides share.
     """
@@ -126,15 +126,11 @@ class Orders:
             self._shared = mmap.mmap(file.fileno(), mmap.PAGESIZE)
 
     def give(self, plan: Plan) -> None:
-        """
-        Say what is to become of calls from now on; counting begins again.
-        """
+        """Set the fate of calls from now on; counting begins again."""
         _ORDERS.pack_into(self._shared, 0, *astuple(plan), 0, 0, 0)
 
     def clear(self) -> None:
-        """
-        Let all go well from now on.
-        """
+        """Let all calls succeed from now on."""
         self.give(Plan())
 
     @property
@@ -148,16 +144,12 @@ class Orders:
         return int(_ORDERS.unpack_from(self._shared)[9])
 
     def close(self) -> None:
-        """
-        Let go of the file.
-        """
+        """Close the file."""
         self._shared.close()
 
 
 def whyNot() -> str:
-    """
-    Why the library cannot be had here; no text if it can.
-    """
+    """The reason why the library cannot be used here; empty if it can."""
     try:
         build()
     except RuntimeError as failure:
@@ -167,7 +159,7 @@ def whyNot() -> str:
 
 def build() -> Path:
     """
-    Compile the library, unless that was done.
+    Compile the library, unless it is compiled already.
 
     @raise RuntimeError: if it cannot be.
     """

@@ -12,9 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def whyNot() -> str:
-    """
-    Why no file system can be mounted here; no text if it can.
-    """
+    """The reason why no file system can be mounted here; empty if one can."""
     if shutil.which("unshare") is None:
         return "unshare is not installed"
     probe = subprocess.run(

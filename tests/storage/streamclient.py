@@ -48,9 +48,7 @@ class StreamClient:
         self._waiting: dict[str, asyncio.Future[str]] = {}
 
     async def begin(self) -> None:
-        """
-        Be ready for PubAcks.
-        """
+        """Subscribe to PubAcks."""
         await self.nc.subscribe(self._inbox, cb=self._acked)
 
     async def _acked(self, message: Any) -> None:
@@ -131,7 +129,8 @@ class StreamClient:
 
     async def leave(self) -> None:
         """
-        Close without a word; a caller that waits for a PubAck waits in vain.
+        Close the connection without a close request; publishers that wait for a PubAck wait in
+        vain.
         """
         for future in self._waiting.values():
             future.cancel()
@@ -166,8 +165,6 @@ async def connectStream(port: int, clientID: str) -> StreamClient:
 
 
 async def _quiet(error: Exception) -> None:
-    """
-    Connections are lost here on purpose, and their callers fail. Anything else must be seen.
-    """
+    """Ignore lost connections, which are intended here; other errors must be seen."""
     if not isinstance(error, (nats.errors.Error, OSError)):
         print(f"the client failed: {error!r}", file=sys.stderr)

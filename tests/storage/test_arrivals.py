@@ -32,7 +32,7 @@ class Scene:
         self.done.append(name)
 
     def turn(self) -> list[str]:
-        """The calls that one turn of a reactor takes up: all that are there when it begins."""
+        """Take up the calls that were waiting when one turn of a reactor begins."""
         self.done.clear()
         for _ in range(len(self.reactor._calls)):
             self.reactor.turn()
@@ -74,7 +74,7 @@ def test_orderIsKept(scene: Scene) -> None:
 
 
 def test_exception(scene: Scene, flushLoggedErrors: Any) -> None:
-    """An exception is logged, and the results after it are taken up."""
+    """An exception is logged, and later results are still processed."""
     scene.arrivals.callFromThread(int, "no number")
     scene.arrive("a", 0)
     assert scene.turn() == ["a"]

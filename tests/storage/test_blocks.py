@@ -11,7 +11,9 @@ from natsbroker.storage.records import encodeBatch
 
 
 def test_placeOfOne() -> None:
-    """A record is found where the whole block has it, with gaps and without."""
+    """
+    A single record is found at the place that the whole block gives it, with gaps and without.
+    """
     chance = Random(7)
     for gap in (1, 3):
         sequences = range(5, 5 + 40 * gap, gap)

@@ -39,7 +39,7 @@ pytestmark = [
 
 
 def test_ended(tmp_path: Path) -> None:
-    """Nothing acknowledged is lost when the broker is killed, stopped, and its power is cut."""
+    """No acknowledged message is lost when the broker is killed or stopped, or its power is cut."""
     journal = Journal()
     for number, way in enumerate(WAYS):
         endOnce(tmp_path, Random(number), journal, way, longest=0.3)
@@ -47,7 +47,7 @@ def test_ended(tmp_path: Path) -> None:
 
 
 def test_noticesDisksThatLie(tmp_path: Path) -> None:
-    """With a disk that says to have synced what it has not, something is lost."""
+    """A disk that reports syncs which it has not done is noticed by a lost message."""
     with pytest.raises(Lost):
         journal = Journal()
         for number in range(4):
@@ -93,9 +93,7 @@ async def delivered(client: StreamClient, channel: str, count: int) -> list[int]
 
 
 async def checkBus(client: StreamClient) -> None:
-    """
-    Messages that nobody stores are delivered.
-    """
+    """Demand that messages that are not stored are delivered."""
     replies = await client.nc.subscribe("bus")
     await client.nc.publish("bus", b"hello")
     assert (await replies.next_msg(PATIENCE)).data == b"hello"
@@ -104,9 +102,10 @@ async def checkBus(client: StreamClient) -> None:
 
 @pytest.mark.parametrize("failure", FAILURES)
 def test_diskFails(tmp_path: Path, failure: str) -> None:
-    """While the disk is full or fails, publishers are answered with an error, others are connected
-    or refused but not left waiting, what is stored is delivered, and the bus goes on. Afterwards
-    messages are stored again, by the same broker."""
+    """
+    While the disk is full or fails, publishers get an error, clients connect or are refused, and
+    stored messages are delivered. Afterwards the same broker stores messages again.
+    """
 
     async def story(port: int, client: StreamClient, orders: Orders) -> None:
         reader = await connectStream(port, "reader")
@@ -131,8 +130,10 @@ def test_diskFails(tmp_path: Path, failure: str) -> None:
 
 
 def test_measured(tmp_path: Path) -> None:
-    """The long form, C{python -m tests.storage.answers}, measures how long answers take, and
-    notices a disk that is well."""
+    """
+    The long form, C{python -m tests.storage.answers}, measures how long answers take, and notices
+    that a disk has recovered.
+    """
     waits = measure(tmp_path, FAILURES["syncs fail"], 3)
     assert len(waits.answers) == 3
     assert waits.resumed > 0
@@ -143,8 +144,8 @@ def test_measured(tmp_path: Path) -> None:
 
 def test_exportsMeanwhile(tmp_path: Path) -> None:
     """
-    A reader of stored messages is answered after there was no space for a commit, also if no client
-    publishes any more.
+    A reader of stored messages is answered after a commit had no space, also if no client publishes
+    any more.
     """
 
     async def story(port: int, client: StreamClient, orders: Orders) -> None:
@@ -163,7 +164,7 @@ def test_exportsMeanwhile(tmp_path: Path) -> None:
 
 
 def test_deliversMeanwhile(tmp_path: Path) -> None:
-    """A subscriber from before the disk failed gets the stored messages while it fails."""
+    """A subscriber from before the disk failed gets the stored messages while the disk fails."""
 
     async def story(port: int, client: StreamClient, orders: Orders) -> None:
         for _ in range(200):
@@ -188,7 +189,10 @@ def test_deliversMeanwhile(tmp_path: Path) -> None:
 
 
 def test_slowDisk(tmp_path: Path) -> None:
-    """A disk that takes its time keeps only those waiting who asked to have something stored."""
+    """
+    While the disk is slow, only clients that publish to a channel wait; other messages are
+    delivered.
+    """
 
     async def story(port: int, client: StreamClient, orders: Orders) -> None:
         assert await client.publish("slow", b"x") == ""
@@ -204,8 +208,10 @@ def test_slowDisk(tmp_path: Path) -> None:
 
 
 def test_lateIsFull(tmp_path: Path) -> None:
-    """A broker that starts with a full disk lets clients connect, and refuses what they want to
-    have stored."""
+    """
+    A broker that starts with a full disk lets clients connect, and refuses their messages until
+    there is space.
+    """
     disk = tmp_path / "disk"
     disk.mkdir()
     start(disk / "store").stop()
@@ -227,9 +233,11 @@ def test_lateIsFull(tmp_path: Path) -> None:
         orders.close()
 
 
-def test_lateIsFullForNobodyElse(tmp_path: Path) -> None:
-    """A broker that starts with a full disk goes on with the subscriptions that there were: what is
-    stored is delivered, again and for the first time."""
+def test_lateIsFullForOldSubscriptions(tmp_path: Path) -> None:
+    """
+    A broker that starts with a full disk continues its stored subscriptions: messages are delivered
+    for the first time and again.
+    """
     disk = tmp_path / "disk"
     disk.mkdir()
     broker = start(disk / "store")
@@ -357,9 +365,11 @@ def test_damagedTree(tmp_path: Path) -> None:
 
 
 def test_gonePages(tmp_path: Path) -> None:
-    """Pages that cannot be read any more while the broker runs end it, whatever it does, because
-    the database is mapped into memory. The next one serves what is whole, says what is lost, and
-    gives no sequence again."""
+    """
+    If pages of the database cannot be read any more, the broker ends, because the database is
+    mapped into memory. The next broker delivers the intact messages, reports the losses, and gives
+    no sequence again.
+    """
     store = tmp_path / "store"
     broker = start(store)
     database = store / "data.mdb"

@@ -37,11 +37,12 @@ def test_packed() -> None:
 
 
 def test_recordsAreNoChanges() -> None:
+    """A record is not taken for a change."""
     assert not isChange(encodeBatch(7, 1, [(b"s", b"", b"p", 0)], 5, 0, b"").blobs[0])
 
 
 def test_unknownKind() -> None:
-    """A change that another version wrote is not passed over."""
+    """A change that another version wrote is not skipped, but an error."""
     entry = packChanges({7: [1]}, {})[0]
     with pytest.raises(Damaged, match="kind 9"):
         unpackChanges([entry[:6] + b"\x09\0" + entry[8:]])
@@ -71,7 +72,7 @@ class Queue:
         self.wait(self.store.close())
 
     def crash(self) -> None:
-        """Go on with what is on disk, as after a kill."""
+        """Continue with what is on disk, as after a kill."""
         copy = self.path.with_name(self.path.name + "+")
         shutil.copytree(self.path, copy)
         self.close()
@@ -94,7 +95,7 @@ class Queue:
         self.states[key] = value
 
     def check(self) -> None:
-        """Compare what is shown by what the journal has as well."""
+        """Compare the log with the expected messages, also those in the journal."""
         bounds = self.log.bounds()
         assert bounds.count == len(self.expected)
         assert bounds.size == sum(4 * len(subject) for subject in self.expected.values())
@@ -109,7 +110,7 @@ class Queue:
         assert not any(map(self.log.recall, gone))
 
     def checkSubjects(self) -> None:
-        """Compare what the database has to catch up for."""
+        """Compare the subjects, for which the database has to catch up."""
         subjects = sorted(set(self.expected.values()))
         tallies = self.wait(self.log.subjects(b">"))
         assert self.wait(self.log.countSubjects()) == len(subjects) == len(tallies)
@@ -127,7 +128,7 @@ class Queue:
 
     @property
     def version(self) -> int:
-        """The format of the store, for who opens it."""
+        """The format of the store, which decides whether a version may open it."""
         said = files.readFormat(self.path / STORE)
         assert said is not None
         return said.version
@@ -157,7 +158,7 @@ def test_deletedAhead(queue: Queue) -> None:
 
 
 def test_comeAndGone(queue: Queue) -> None:
-    """No tally counts messages that came and went while they were in the journal."""
+    """Messages that were appended and deleted while they were in the journal are in no tally."""
     queue.put(*SUBJECTS, b"w.8", b"w.9")
     queue.delete(21, 25)
     queue.put(b"w.9", *SUBJECTS[:2])
@@ -197,8 +198,10 @@ def test_stateDeleted(queue: Queue) -> None:
 
 
 def test_shorterState(queue: Queue) -> None:
-    """A value that the database gets with the shorter one after it leaves nothing that a start
-    takes for damage."""
+    """
+    A long value in the journal that a shorter one replaces is not taken for damage at the next
+    start.
+    """
     queue.keep(b"a", b"1" * 10_000)
     queue.wait(queue.store.states("space").change({b"a": b"2", b"b": b"3" * 20_000}))
     queue.states = {b"a": b"2", b"b": b"3" * 20_000}
@@ -219,7 +222,10 @@ def test_allDeleted(queue: Queue) -> None:
 
 
 def test_many(queue: Queue) -> None:
-    """Many are deleted in the database at once, also some that the journal has deleted."""
+    """
+    Many messages are deleted in the database at once, also some that the journal has already
+    deleted.
+    """
     queue.put(*SUBJECTS * MOST_DELETED)
     queue.delete(50)
     queue.delete(*range(1, 50 + MOST_DELETED))
@@ -228,7 +234,10 @@ def test_many(queue: Queue) -> None:
 
 
 def test_limitPerSubject(tmp_path: Path) -> None:
-    """With a limit per subject, deletions go into the database: which records go is not known."""
+    """
+    With a limit per subject, deletions go into the database, as the journal cannot know which
+    records the limit removes.
+    """
     queue = Queue(tmp_path / "store", Retention(perSubject=5))
     queue.put(*SUBJECTS * 3)
     queue.delete(2)
@@ -240,8 +249,8 @@ def test_limitPerSubject(tmp_path: Path) -> None:
 
 def test_olderVersions(tmp_path: Path) -> None:
     """
-    A version that does not support changes in the journal refuses a store that may have some. It
-    opens the store again after the store was closed.
+    A store that may have changes in the journal refuses versions that do not know them; after it
+    was closed, they open it again.
     """
     queue = Queue(tmp_path / "store", Retention())
     queue.put(*SUBJECTS)
@@ -258,7 +267,9 @@ def test_olderVersions(tmp_path: Path) -> None:
 
 
 def test_noSpaceForFormat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Deletions go into the database while there is no space to have older versions refuse it."""
+    """
+    Deletions go into the database while there is no space to mark the store against older versions.
+    """
     queue = Queue(tmp_path / "store", Retention())
     queue.close()
 
@@ -281,7 +292,7 @@ def test_noSpaceForFormat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("seed", range(6))
 def test_anyOrder(tmp_path: Path, seed: int) -> None:
-    """Whatever is asked, in whatever order: the log shows it, also after a kill."""
+    """The log shows all requests, in whatever order they came, also after a kill."""
     random = Random(seed)
     queue = Queue(tmp_path / "store", Retention())
     wasAhead = False
@@ -306,7 +317,10 @@ def test_anyOrder(tmp_path: Path, seed: int) -> None:
 
 
 def test_relaxed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With an interval between syncs, what is asked for together is not synced, and all else is."""
+    """
+    With an interval between syncs, a deletion and a state that are requested together are not
+    synced; all other changes are.
+    """
     synced: list[bool] = []
     written = Journal.written
 

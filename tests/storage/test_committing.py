@@ -34,7 +34,7 @@ class TestCommitFigures:
     """The figures of commits."""
 
     def test_commits(self) -> None:
-        """A group counts once, with its time, its records and their bytes."""
+        """A group counts as one commit, with its time, its records and their bytes."""
         figures = CommitFigures()
         figures.committed([*appended(100, 60), BarrierJob()], 0.0003)
         figures.committed(appended(9), 0.002)
@@ -53,7 +53,7 @@ class TestCommitFigures:
         assert counted(figures.histograms()[1]) == {0.001: 1, 0.0025: 1, float("inf"): 1}
 
     def test_written(self) -> None:
-        """A group that is one write counts in all figures."""
+        """A group that is a single write counts in all figures."""
         figures = CommitFigures()
         figures.written(2, 160, 0.0003)
         figures.written(0, 0, 0.002)
@@ -81,7 +81,7 @@ class Open:
         self.log: Any = self.reactor.wait(self.store.open("orders"))
 
     def append(self, count: int, size: int) -> StoreFigures:
-        """Append records in one call; give what the store has noted then."""
+        """Append records in one call; return the figures of the store then."""
         batch = [(b"s", b"", bytes(size - 1), 0)] * count
         self.reactor.wait(self.log.append(batch))
         # The thread notes a commit when it has told of it.

@@ -46,21 +46,26 @@ def test_flippedBits(specimen: Specimen, tmp_path: Path, tens: int) -> None:
 
 @pytest.mark.parametrize("tens", range(4))
 def test_killed(killed: Specimen, tmp_path: Path, tens: int) -> None:
-    """The same holds of a store whose journal has records, deletions and values of state."""
+    """
+    A flipped bit costs one record at most also if the journal has records, deletions and values of
+    state.
+    """
     for seed in range(tens * 10, tens * 10 + 10):
         trial(killed, tmp_path, f"killed {seed}", True)
 
 
 @pytest.mark.parametrize("tens", range(4))
 def test_mangledFiles(specimen: Specimen, tmp_path: Path, tens: int) -> None:
-    """Whatever is done to one file: the store opens, reports losses, gives no sequence twice."""
+    """
+    Whatever is done to one file, the store opens, reports losses, and gives no sequence twice.
+    """
     for seed in range(tens * 10, tens * 10 + 10):
         trial(specimen, tmp_path, str(seed), False)
 
 
 @pytest.mark.parametrize("tens", range(4))
 def test_encrypted(encrypted: Specimen, tmp_path: Path, tens: int) -> None:
-    """The same holds of a store that is encrypted: one flipped bit costs one record at most."""
+    """A flipped bit costs one record at most also in an encrypted store."""
     for seed in range(tens * 10, tens * 10 + 10):
         trial(encrypted, tmp_path, f"encrypted {seed}", True)
 
@@ -68,7 +73,7 @@ def test_encrypted(encrypted: Specimen, tmp_path: Path, tens: int) -> None:
 def test_noticesWhatIsServedWrong(
     specimen: Specimen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A store that does not look at the checksums of records does not pass."""
+    """A store that does not verify the checksums of records fails the trial."""
     monkeypatch.setattr(records, "crc32c", _Never())
     monkeypatch.setattr(hot, "selectRecords", None)  # The compiled step has its own checksum.
     with pytest.raises(Lost):
@@ -80,7 +85,7 @@ class _Never:
     """A checksum that is always right."""
 
     def __call__(self, data: bytes) -> _Never:
-        """Make one."""
+        """Make such a checksum."""
         return self
 
     def __eq__(self, other: object) -> bool:

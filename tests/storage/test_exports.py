@@ -101,13 +101,13 @@ def test_damage(blocks: Any, data: Any) -> None:
 @needsCompiled
 @given(st.binary(max_size=300))
 def test_anything(data: bytes) -> None:
-    """A text that is no block is refused."""
+    """A text that is no block is not gathered."""
     assert gather([data], IDENTITY, 1, 10, 100, 10) is None
 
 
 @needsCompiled
 def test_strangers() -> None:
-    """Blocks of another log, and blocks that are not in order, are refused."""
+    """Blocks of another log, blocks out of order and incomplete blocks are not gathered."""
     first, second = built([[(1, (b"foo", b"", b"abc"))] * 3, [(1, (b"foo", b"", b"abc"))] * 3])
     assert gather([first, second], IDENTITY + 1, 1, 50, 1000, 50) is None
     assert gather([second, first], IDENTITY, 1, 50, 1000, 50) is None
@@ -119,7 +119,7 @@ def test_strangers() -> None:
 
 @needsCompiled
 def test_goesOn() -> None:
-    """Where the log goes on is said by what follows, unless there was enough before."""
+    """The next sequence is where the blocks end, or where the limit of records was reached."""
     raws = built([[(1, (b"foo", b"", b"abc"))] * 3])
     all_ = gather(raws, IDENTITY, 1, 5000, 1000, 4000)
     part = gather(raws, IDENTITY, 1, 5000, 7, 4000)
@@ -131,7 +131,7 @@ def test_goesOn() -> None:
 
 @needsCompiled
 def test_noBytes() -> None:
-    """Only bytes are read."""
+    """A block of another type than bytes raises TypeError."""
     assert COMPILED is not None
     with pytest.raises(TypeError):
         COMPILED.gatherBlocks(["text"], 1, 1, 1, 1)

@@ -42,7 +42,10 @@ def unshared(size: str, directory: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 @pytest.mark.parametrize("size", ["8m", "32m"])
 def test_diskFull(tmp_path: Path, size: str) -> None:
-    """Writers get an error, readers go on, and writing resumes when there is space again."""
+    """
+    On a full disk, writers get an error and readers continue; writing resumes when there is space
+    again.
+    """
     done = unshared(size, tmp_path)
     assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr
 
@@ -66,7 +69,9 @@ def test_severalCommits(tmp_path: Path) -> None:
 
 
 def test_limit(tmp_path: Path) -> None:
-    """A store that may grow to some size refuses more, and takes more when something went."""
+    """
+    A store with a size limit refuses further records, and accepts them when some were deleted.
+    """
     reactor = PumpedReactor()
     store = reactor.wait(openLMDB(reactor, tmp_path / "store", maxSize=8 << 20))
     log: Any = reactor.wait(store.open("log"))

@@ -25,7 +25,7 @@ def begins(patience: GroupPatience, stored: int, waiting: int, wereWaiting: bool
 
 
 def test_waitsForThoseAnswered() -> None:
-    """A group is complete when as many came as were answered."""
+    """A group is complete when as many requests came as were answered before."""
     patience = GroupPatience()
     assert begins(patience, 3, 2)
     assert not patience.isComplete(4)
@@ -89,9 +89,7 @@ def test_pauses() -> None:
 
 
 class SilentAlarm:
-    """
-    A timer that is over when the test says so.
-    """
+    """A timer that ends when the test says so."""
 
     made: list[SilentAlarm] = []
 
@@ -101,23 +99,23 @@ class SilentAlarm:
         self.made.append(self)
 
     def fileno(self) -> int:
-        """As L{hot.Alarm}."""
+        """Like L{hot.Alarm}."""
         return self._fd
 
     def set(self, nanoseconds: int) -> None:
-        """Remember."""
+        """Remember the time."""
         self.set_.append(nanoseconds)
 
     def take(self) -> bool:
-        """Whether the test said so."""
+        """Whether the test has ended the timer."""
         return bool(os.eventfd_read(self._fd))
 
     def ring(self) -> None:
-        """Be over."""
+        """End the timer."""
         os.eventfd_write(self._fd, 1)
 
     def close(self) -> None:
-        """End."""
+        """Stop the timer."""
         os.close(self._fd)
 
 
@@ -148,7 +146,7 @@ class Stage:
         return deferred.addCallback(lambda sequences: self.done.append(sequences.start))
 
     def waitUntilGathering(self) -> None:
-        """Turn until what has queued up waits for more."""
+        """Turn the reactor until a queued write waits for more."""
         while self.committer._holder is not Holder.REACTOR:
             self.reactor.turn()
 
@@ -165,7 +163,7 @@ def alarm(monkeypatch: pytest.MonkeyPatch) -> type[SilentAlarm]:
 
 @pytest.mark.parametrize("syncInterval", [0, 60])
 def test_gathered(tmp_path: Path, alarm: type[SilentAlarm], syncInterval: float) -> None:
-    """A queued write is done as soon as those who were answered have asked again."""
+    """A queued write is done as soon as the publishers that were answered have sent again."""
     stage = Stage(tmp_path / "store", syncInterval)
     asked = [stage.append() for _ in range(3)]
     stage.waitUntilGathering()
@@ -181,7 +179,7 @@ def test_gathered(tmp_path: Path, alarm: type[SilentAlarm], syncInterval: float)
 
 
 def test_patienceEnds(tmp_path: Path, alarm: type[SilentAlarm]) -> None:
-    """A queued write is done after a moment if nobody asks again."""
+    """A queued write is done after a moment if no publisher sends again."""
     stage = Stage(tmp_path / "store")
     asked = [stage.append() for _ in range(3)]
     stage.waitUntilGathering()
@@ -194,7 +192,7 @@ def test_patienceEnds(tmp_path: Path, alarm: type[SilentAlarm]) -> None:
 
 
 def test_closedWhileGathering(tmp_path: Path, alarm: type[SilentAlarm]) -> None:
-    """A store that is closed writes what waits for more."""
+    """A store that is closed writes the records of a waiting group."""
     stage = Stage(tmp_path / "store")
     for _ in range(3):
         stage.append()

@@ -79,7 +79,7 @@ def test_errorOnce(zygote: Zygote, tmp_path: Path, call: Call, number: int) -> N
 
 @pytest.mark.parametrize("number", [1, 2, 3, 6])
 def test_shortWrite(zygote: Zygote, tmp_path: Path, number: int) -> None:
-    """A write that was done in part is completed, or is an error."""
+    """A partly done write is completed, or is an error."""
     said = failing(zygote, tmp_path, Plan(Act.SHORT, Call.WRITE, number, number))
     assert "done" in said[-1]
 
@@ -109,8 +109,9 @@ def test_errorForEver(zygote: Zygote, tmp_path: Path, call: Call) -> None:
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
 @pytest.mark.parametrize("call", [Call.SYNC, Call.WRITE, Call.SIZE | Call.WRITE])
 def test_answersAtOnce(zygote: Zygote, tmp_path: Path, call: Call, error: int) -> None:
-    """The answer to an append that failed waits for nothing but the call that failed: nothing is
-    tried again before, and no timer has to pass."""
+    """
+    A failed append is answered at once, without another attempt before it and without a timer.
+    """
     said = failing(zygote, tmp_path, Plan(Act.FAIL, call, 8, FOR_EVER, error), 20, 1000)
     failed = [line for line in said if "failed" in line]
     assert len(failed) > 1
@@ -121,7 +122,7 @@ def test_answersAtOnce(zygote: Zygote, tmp_path: Path, call: Call, error: int) -
 @pytest.mark.parametrize("last", [1, 4])
 @pytest.mark.parametrize("call", [Call.WRITE, Call.SIZE])
 def test_noSpace(zygote: Zygote, tmp_path: Path, call: Call, last: int) -> None:
-    """While there is no space, appends fail for want of it; nothing has to be opened again."""
+    """While there is no space, appends fail for that reason; the store need not be opened again."""
     plan = Plan(Act.FAIL, call, 1, last, errno.ENOSPC)
     said = failing(zygote, tmp_path, plan, 20, 1000)
     assert "done" in said[-1]
@@ -129,8 +130,10 @@ def test_noSpace(zygote: Zygote, tmp_path: Path, call: Call, last: int) -> None:
 
 
 def test_noSpaceAtRoot(zygote: Zygote, tmp_path: Path) -> None:
-    """A disk that has no space for the page where LMDB notes a commit stops writing, but not
-    reading, and the store goes on when it was opened again."""
+    """
+    A disk without space for the page where LMDB notes a commit stops writing, but not reading; the
+    store continues after it was opened again.
+    """
     plan = Plan(Act.FAIL, Call.WRITE, 3, 4, errno.ENOSPC)
     said = failing(zygote, tmp_path, plan, 6, LARGE)
     assert "done" in said[-1]
@@ -152,7 +155,7 @@ def test_noSpaceForRoot(zygote: Zygote, tmp_path: Path, number: int) -> None:
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
 def test_failsAgain(zygote: Zygote, tmp_path: Path, error: int) -> None:
-    """A store that could not be opened again, for whatever reason, is tried again until it is."""
+    """A store that could not be opened again, for whatever reason, is opened again later."""
     plan = Plan(Act.FAIL, Call.SYNC | Call.ROOT, 4, 6, error)
     said = failing(zygote, tmp_path, plan, 6, LARGE)
     assert errors(said) == ["StoreFailed"] * 3
@@ -160,7 +163,7 @@ def test_failsAgain(zygote: Zygote, tmp_path: Path, error: int) -> None:
 
 
 def test_unreadable(zygote: Zygote, tmp_path: Path) -> None:
-    """A store of which something cannot be read for a moment loses nothing by being opened."""
+    """A store that cannot be read for a moment while it is opened loses nothing."""
     store = tmp_path / "store"
     history = History()
     history.learn(zygote.run("commit", store, seed="read", steps=30).lines)
@@ -173,8 +176,9 @@ def test_unreadable(zygote: Zygote, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("page", "count"), [(1, 1), (4, 8), (20, 20)])
 def test_neverReadableAgain(zygote: Zygote, tmp_path: Path, page: int, count: int) -> None:
-    """A store of which some pages cannot be read any more opens, says so, and uses no sequence
-    again."""
+    """
+    A store with pages that can never be read again opens, reports this, and uses no sequence again.
+    """
     store = tmp_path / "store"
     history = History()
     history.learn(zygote.run("commit", store, seed="read", steps=60).lines)
@@ -187,7 +191,7 @@ def test_neverReadableAgain(zygote: Zygote, tmp_path: Path, page: int, count: in
 
 
 def test_openingFails(zygote: Zygote, tmp_path: Path) -> None:
-    """A store that cannot be opened says so, and nothing of it is changed."""
+    """A store that cannot be opened reports this, and is not changed."""
     history = History()
     history.learn(zygote.run("commit", tmp_path / "store", seed="x", steps=20).lines)
     plan = Plan(Act.FAIL, Call.SYNC, 1, FOR_EVER)

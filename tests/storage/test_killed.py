@@ -36,7 +36,10 @@ def zygote() -> Iterator[Zygote]:
 
 @pytest.mark.parametrize("syncInterval", [0, 60])
 def test_killedAtRandom(tmp_path: Path, syncInterval: float) -> None:
-    """Nothing acknowledged is lost, whenever the process is killed, be it synced or not."""
+    """
+    No acknowledged record is lost, whenever the process is killed, with an interval between syncs
+    and without.
+    """
     history = rounds(tmp_path / "store", 3, "short", syncInterval=syncInterval)
     assert history.acknowledged > 0
 
@@ -45,8 +48,10 @@ def test_killedAtRandom(tmp_path: Path, syncInterval: float) -> None:
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("phase", PHASES)
 def test_killedAtCall(zygote: Zygote, tmp_path: Path, phase: str, moment: str) -> None:
-    """Nothing acknowledged is lost at whatever call the process is killed: while it makes a store,
-    opens one after a crash, repairs one, or works."""
+    """
+    No acknowledged record is lost at whatever call the process is killed: while it creates,
+    reopens, repairs or uses a store.
+    """
     reached = 0
     for number in (1, 2, 4, 8, 16, 32):
         reached += tryPoint(zygote, tmp_path / str(number), phase, moment, number)
@@ -71,7 +76,7 @@ def test_noticesEarlyAcknowledgement(zygote: Zygote, tmp_path: Path) -> None:
 
 
 def test_noticesLoss(tmp_path: Path) -> None:
-    """The comparison itself notices a record that is not there."""
+    """The comparison notices a missing record."""
     history = History()
     history.learn(
         [

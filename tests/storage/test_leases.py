@@ -17,7 +17,7 @@ from natsbroker.storage.memory import MemoryStore
 
 
 class Taken:
-    """A shared store whose logs another broker has."""
+    """A shared store whose logs another broker holds."""
 
     def __init__(self) -> None:
         self.free: Deferred[Any] = Deferred()
@@ -44,7 +44,7 @@ def test_unshared() -> None:
 
 
 def test_waits() -> None:
-    """A broker stands by until the lease of another one is over."""
+    """A broker waits as a standby until the lease of another one ends."""
     store: Any = Taken()
     waited: list[None] = []
     leading = ensureDeferred(lead(store, "x", lambda: waited.append(None)))
@@ -54,7 +54,10 @@ def test_waits() -> None:
 
 
 def test_lost() -> None:
-    """The loss of a log is reported by its name, and why a store takes no writes is kept."""
+    """
+    The loss of a log is reported by its name; the watch keeps the reason why a store accepts no
+    writes.
+    """
     lost: list[str] = []
     watch = StoreWatch(lost.append)
     watch.logLost("x")

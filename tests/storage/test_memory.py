@@ -74,7 +74,10 @@ class MemoryStoreTests(
         assert self.clock.getDelayedCalls() == []
 
     def test_manySubjects(self) -> None:
-        """A search among many subjects takes several turns, and finds those that came meanwhile."""
+        """
+        A search among many subjects takes several turns, and finds subjects that were added
+        meanwhile.
+        """
         log = self.wait(self.makeStore().open("log"))
         names = [
             b"s.%05d.%d" % (number * 7919 % 10_007, number % 2) for number in range(2 * SCANNED)
@@ -115,7 +118,7 @@ class MemoryStoreTests(
         assert log.bounds().count == SCANNED + 1
 
     def test_sweepEnds(self) -> None:
-        """Other limits take the place of those that are being enforced."""
+        """New limits replace those that are being enforced."""
         log = self.wait(self.makeStore().open("log"))
         self.wait(log.append([entry(b"", b"many")] * 3 * SCANNED))
         log.retain(Retention(perSubject=1))
@@ -126,7 +129,7 @@ class MemoryStoreTests(
         assert log.bounds().count == count > SCANNED
 
     def test_times(self) -> None:
-        """The record of a time is found although others are deleted."""
+        """A record is found by its time although others are deleted."""
         log = self.wait(self.makeStore().open("log"))
         self.wait(log.append([(b"s", b"", b"", 10 * number) for number in range(1, 201)]))
         self.wait(log.delete(range(20, 60)))

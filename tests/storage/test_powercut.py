@@ -33,34 +33,38 @@ def zygote() -> Iterator[Zygote]:
 
 @pytest.mark.parametrize("number", range(6))
 def test_nothingIsLost(zygote: Zygote, tmp_path: Path, number: int) -> None:
-    """An acknowledged record is there, whenever the power was cut, and after the next cut too."""
+    """
+    An acknowledged record is there after a power cut at any moment, and after the next cut too.
+    """
     assert cutPower(zygote, tmp_path, str(number)) == CUTS * 4
 
 
 @pytest.mark.parametrize("number", range(4))
 def test_interval(zygote: Zygote, tmp_path: Path, number: int) -> None:
-    """With an interval between syncs, what was acknowledged before the last one is there."""
+    """
+    With an interval between syncs, records acknowledged before the last sync survive a power cut.
+    """
     cuts = cutPower(zygote, tmp_path, str(number), syncInterval=60, isRelaxed=True)
     assert cuts == CUTS * 4
 
 
 @pytest.mark.parametrize("number", range(3))
 def test_encrypted(zygote: Zygote, tmp_path: Path, number: int) -> None:
-    """The same holds of a store that is encrypted, from the making of its keys on."""
+    """
+    Acknowledged records of an encrypted store survive a power cut, also while its keys are made.
+    """
     assert cutPower(zygote, tmp_path, f"encrypted {number}", key="sample key") == CUTS * 4
 
 
 @pytest.mark.parametrize("number", range(3))
 def test_encryptedLater(zygote: Zygote, tmp_path: Path, number: int) -> None:
-    """The same holds while a store is encrypted that has records already."""
+    """Acknowledged records survive a power cut while their store is being encrypted."""
     cuts = cutPower(zygote, tmp_path, f"later {number}", key="sample key", plainCuts=1)
     assert cuts == CUTS * 4
 
 
 def _notices(zygote: Zygote, where: Path, **how: Any) -> None:
-    """
-    Demand that something is lost in one of a few histories.
-    """
+    """Demand that some record is lost in one of a few histories."""
     with pytest.raises(Lost):
         for number in range(10):
             part = where / str(number)
@@ -70,15 +74,15 @@ def _notices(zygote: Zygote, where: Path, **how: Any) -> None:
 
 @pytest.mark.parametrize("careless", [name for name in CARELESS if name])
 def test_noticesCarelessness(zygote: Zygote, tmp_path: Path, careless: str) -> None:
-    """A store that does not sync all that it must, or acknowledges before, loses something."""
+    """A store that omits a needed sync, or acknowledges before it, loses a record."""
     _notices(zygote, tmp_path, careless=careless)
 
 
 def test_noticesIntervals(zygote: Zygote, tmp_path: Path) -> None:
-    """With an interval between syncs, what was acknowledged after the last one may be lost."""
+    """With an interval between syncs, records acknowledged after the last sync may be lost."""
     _notices(zygote, tmp_path, syncInterval=60)
 
 
 def test_noticesDisksThatLie(zygote: Zygote, tmp_path: Path) -> None:
-    """With a disk that says to have synced what it has not, something is lost."""
+    """A disk that reports syncs which it has not done is noticed by a lost record."""
     _notices(zygote, tmp_path, isHonest=False)

@@ -90,7 +90,7 @@ def test_selected(
     maxBytes: int,
     damaged: int,
 ) -> None:
-    """The implementations choose the same records, among deleted and damaged ones too."""
+    """The implementations choose the same records, also among deleted and damaged ones."""
     assert COMPILED is not None
     blobs = [
         encodeBatch(IDENTITY, 1 + step * place, [(subject, b"h", b"abc", 9)], 1, 0, b"").blobs[0]
@@ -117,7 +117,7 @@ def test_selected(
 @needsCompiled
 @given(ENTRIES)
 def test_sameBytes(batch: list[Entry]) -> None:
-    """The implementations encode alike."""
+    """The implementations encode a batch to the same bytes."""
     assert COMPILED is not None
     assert encoded(COMPILED, batch) == encoded(PURE, batch)
 
@@ -125,7 +125,7 @@ def test_sameBytes(batch: list[Entry]) -> None:
 @onEach
 @given(batch=ENTRIES, maxBytes=st.integers(1, 100))
 def test_comesBack(names: Names, batch: list[Entry], maxBytes: int) -> None:
-    """An encoded record is read again, by itself and together, as far as is asked."""
+    """An encoded record is decoded unchanged, alone and with others, as far as requested."""
     blobs = encoded(names, batch).blobs
     starts = list(accumulate(map(len, blobs), initial=0))
     raw = b"".join(blobs)
@@ -148,7 +148,7 @@ def test_comesBack(names: Names, batch: list[Entry], maxBytes: int) -> None:
 @onEach
 @given(place=st.integers(0, 3 * 46 - 1), bit=st.integers(0, 7))
 def test_damage(names: Names, place: int, bit: int) -> None:
-    """A flipped bit is seen in the record that it is in; those before it are read."""
+    """A flipped bit is detected in its record; earlier records are read."""
     blobs = encoded(names, [(b"foo", b"", b"abc", 9)] * 3).blobs
     raw = bytearray(b"".join(blobs))
     raw[place] ^= 1 << bit
@@ -161,7 +161,7 @@ def test_damage(names: Names, place: int, bit: int) -> None:
 
 @onEach
 def test_strangers(names: Names) -> None:
-    """Records of another log, and such as stand in the place of others, are not read."""
+    """Records of another log, and records in the place of others, are not read."""
     blobs = encoded(names, [(b"foo", b"", b"abc", 9)] * 2).blobs
     raw, starts = b"".join(blobs), [0, 46, 92]
     assert selected(names, raw, starts, identity=IDENTITY + 1) == ([], 0, 1000)
@@ -184,7 +184,7 @@ def test_bounds(first: int) -> None:
 
 @needsCompiled
 def test_sequence() -> None:
-    """Encoded records are a sequence, whose parts outlive it."""
+    """Encoded records are a sequence; its slices remain valid after it is gone."""
     records = [
         Record(3 * number, number, b"s.%d" % number, b"h" * number, b"p") for number in range(1, 5)
     ]

@@ -1,5 +1,5 @@
 """
-Doing again what a store could not do.
+Tests for the repetition of calls that failed in a store.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from natsbroker.storage.retrying import MOST, StoreRetry
 
 class Trying:
     """
-    Something that fails a number of times.
+    A call that fails a number of times.
 
     @ivar times: when it was tried.
     """
@@ -62,7 +62,7 @@ def test_atOnce() -> None:
 
 
 def test_laterAndLater() -> None:
-    """The pauses grow up to the most, and the result is that of the attempt that works."""
+    """The pauses grow up to a maximum; the result is that of the successful attempt."""
     trying = Trying(9)
     trying.begin()
     trying.pass_(200)
@@ -72,7 +72,7 @@ def test_laterAndLater() -> None:
 
 
 def test_whenWritesResume() -> None:
-    """When the store writes again, everything is tried in the next turn, in order."""
+    """When the store writes again, all waiting calls are tried in the next turn, in order."""
     trying = Trying(12, StoreFull("full"))
     for _ in range(2):
         trying.begin()
@@ -87,7 +87,7 @@ def test_whenWritesResume() -> None:
 
 
 def test_failureOfResumedStore() -> None:
-    """Pauses are short again after the store wrote."""
+    """Pauses are short again after the store has written."""
     trying = Trying(9)
     trying.begin()
     trying.pass_(20)
@@ -100,7 +100,7 @@ def test_failureOfResumedStore() -> None:
 
 @pytest.mark.parametrize("error", [LeaseLost("another's"), StoreClosed("closed")])
 def test_final(error: Exception) -> None:
-    """A call that this store can never do again is not repeated."""
+    """A call that can never succeed in this store is not repeated."""
     trying = Trying(1, error)
     trying.begin()
     assert trying.result[0].value is error
@@ -118,7 +118,7 @@ def test_unwanted() -> None:
 
 
 def test_otherErrors() -> None:
-    """An error that is not the store's ends it."""
+    """An error that is not the store's ends the attempts."""
     trying = Trying(1, ZeroDivisionError())
     trying.begin()
     assert trying.result[0].check(ZeroDivisionError)

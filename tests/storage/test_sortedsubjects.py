@@ -29,7 +29,7 @@ class CountedSearch(PatternSearch):
 
 
 def matchesOf(subjects: SortedSubjects, pattern: bytes, most: int = 1 << 20) -> list[bytes]:
-    """All subjects that a pattern matches, searched some at a time."""
+    """All subjects that match a pattern, searched some at a time."""
     search, start, total = CountedSearch(pattern), b"", []
     while True:
         before = search.looked
@@ -41,7 +41,7 @@ def matchesOf(subjects: SortedSubjects, pattern: bytes, most: int = 1 << 20) -> 
 
 
 def test_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Subjects that come and go are found in order, behind a place too."""
+    """Added and removed subjects are listed in order, also from some place on."""
     monkeypatch.setattr(sortedsubjects, "LONGEST", 8)
     chance = Random(11)
     subjects = SortedSubjects()
@@ -68,7 +68,7 @@ def test_order(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sparse() -> None:
-    """A pattern that matches little does not look at every subject."""
+    """A search with a pattern that matches little does not look at every subject."""
     subjects = SortedSubjects()
     for area in range(20):
         for device in range(1000):
@@ -82,7 +82,7 @@ def test_sparse() -> None:
 
 
 def test_dense() -> None:
-    """Where nothing can be passed over, hardly more is done than to look at every subject."""
+    """If no subject can be skipped, a search costs hardly more than a look at every subject."""
     subjects = SortedSubjects()
     for number in range(20_000):
         subjects.add(b"a.%d.x" % number)

@@ -39,12 +39,12 @@ class Host:
 
 @implementer(IStoreOpener)
 class Foreign:
-    """Somebody else's stores."""
+    """The stores of another package."""
 
     name = "foreign"
 
     def openStore(self, host: Any, section: Any) -> Any:
-        """Never."""
+        """Never called."""
 
 
 class WallReactor:
@@ -55,12 +55,12 @@ class WallReactor:
 
 @pytest.mark.parametrize("opener", [MemoryOpener(), LMDBOpener(), PostgresOpener()])
 def test_provides(opener: Any) -> None:
-    """Our stores are opened as those of others are."""
+    """The built-in stores provide the same interface as those of plugins."""
     assert verifyObject(IStoreOpener, opener)
 
 
 def test_memory() -> None:
-    """A store in memory opens at once, and is as large as it may be."""
+    """A store in memory opens at once, with its configured size limit."""
     store: Any = MemoryOpener().openStore(Host(Clock()), {"max_size": 10}).result  # type: ignore[arg-type]
     assert verifyObject(IStreamStore, store)
     log = store.open("x").result
@@ -121,7 +121,7 @@ def test_sections(section: dict[str, object]) -> None:
 
 
 def test_postgres(postgres: PostgresServer) -> None:
-    """A store in a database is opened with nats-streaming-server's options and ours."""
+    """A store in a database is opened with nats-streaming-server's options and natsbroker's own."""
     reactor = PumpedReactor()
     schema = postgres.newSchema()
     section = {
@@ -176,7 +176,7 @@ def test_withoutPsycopg(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_storeOpener() -> None:
-    """A store is found by its name, ours and those of plugins."""
+    """A store opener is found by its name, built-in or from a plugin."""
     plugins = Plugins(lambda interface: [Foreign()])
     assert storeOpener("memory", plugins).name == "memory"
     assert storeOpener("lmdb", plugins).name == "lmdb"
@@ -187,8 +187,10 @@ def test_storeOpener() -> None:
 
 
 def test_clocks() -> None:
-    """A reactor that goes by the wall clock is given a clock that nobody sets; one of a test is
-    asked for both."""
+    """
+    A reactor that goes by the wall clock is given a clock that cannot be set; a test's reactor is
+    asked for both times.
+    """
     assert monotonicOf(WallReactor) is time.monotonic
     assert wallClockOf(WallReactor) is time.time_ns
     clock = Clock()

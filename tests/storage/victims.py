@@ -62,9 +62,7 @@ class Zygote:
     """
 
     def __init__(self, module: str = "tests.storage.faults") -> None:
-        """
-        @param module: whose functions the processes run.
-        """
+        """Start the zygote."""
         self._place = TemporaryDirectory(prefix="natsbroker-zygote-")
         self._orders = Orders(Path(self._place.name) / "orders")
         self._trace = Path(self._place.name) / "trace"
@@ -107,9 +105,7 @@ class Zygote:
         return Run(list(shim.readTrace(self._trace)), killed, self._orders.hits)
 
     def close(self) -> None:
-        """
-        End it.
-        """
+        """End the zygote."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait()
@@ -127,9 +123,7 @@ def _victim(functions: ModuleType, order: dict[str, Any]) -> None:
 
 
 def _main() -> None:
-    """
-    The zygote: forks, waits, tells how it ended.
-    """
+    """Fork processes, wait for them, and report how they ended."""
     functions = importlib.import_module(sys.argv[1])
     for line in sys.stdin.buffer:
         order = json.loads(line)

@@ -54,9 +54,7 @@ def numberOf(log: str, payload: bytes) -> int | None:
 
 
 class Workload:
-    """
-    Asks one thing after the other.
-    """
+    """Sends one request after the other to a store."""
 
     def __init__(
         self,
@@ -88,9 +86,7 @@ class Workload:
         self._logs["kept"].retain(Retention(count=500))
 
     def step(self) -> None:
-        """
-        Ask for one thing; wait if too much is waiting.
-        """
+        """Send one request; wait if too many are waiting."""
         choices = ["append"] * 10 + ["single"] * 6 + ["settle"] * 6 + ["state"] * 4
         choices += ["delete", "discard", "hold", "temporary", "wait", "skip"]
         getattr(self, "_" + self._random.choice(choices))()
@@ -106,9 +102,7 @@ class Workload:
         self._waiting = []
 
     def _ask(self, what: dict[str, Any], call: Callable[[], Deferred[Any]]) -> None:
-        """
-        Say what will be asked, ask it, and say when it is acknowledged.
-        """
+        """Report a request, send it, and report when it is acknowledged."""
         self._operation += 1
         operation = self._operation
         self._say({"ask": operation, **what})
@@ -117,9 +111,7 @@ class Workload:
         self._waiting.append(deferred)
 
     def _said(self, operation: int, result: Any) -> None:
-        """
-        Something was acknowledged.
-        """
+        """Report an acknowledgement."""
         if isinstance(result, range):
             result = [result.start, result.stop]
         self._say({"done": operation, "result": result if isinstance(result, list | int) else 0})
@@ -147,9 +139,7 @@ class Workload:
         self._append(1)
 
     def _state(self, isRelaxed: bool = False) -> None:
-        """
-        Set or delete some state.
-        """
+        """Set or delete some values of state."""
         key = self._random.choice(KEYS)
         self._number += 1
         value = self._number if self._random.random() < 0.9 else None
@@ -208,9 +198,7 @@ class Workload:
         )
 
     def _hold(self) -> None:
-        """
-        Hold what a log has, or release it.
-        """
+        """Hold the records of a log, or release them."""
         log = self._logs["events"]
         if self._random.random() < 0.5:
             floor = log.bounds().first
@@ -219,17 +207,13 @@ class Workload:
             self._ask({"hold": 0}, lambda: log.release("archive"))
 
     def _skip(self) -> None:
-        """
-        Leave out a few sequences.
-        """
+        """Skip a few sequences."""
         log = self._logs["events"]
         target = log.nextSequence + 3
         self._ask({"skip": "events", "to": target}, lambda: log.skipTo(target))
 
     def _temporary(self) -> None:
-        """
-        Make a log, put something into it, and drop it sometimes.
-        """
+        """Make a log, append to it, and drop it sometimes."""
         self.finish()
         self._number += 1
         name = f"temporary{self._number}"

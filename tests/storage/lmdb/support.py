@@ -51,7 +51,7 @@ class LMDBContracts(
         self.reactor = PumpedReactor()
 
     def wait(self, deferred: Any) -> Any:
-        """Turn the reactor until it has fired."""
+        """Turn the reactor until the Deferred has fired."""
         return self.reactor.wait(deferred)
 
     def makeStore(self) -> Any:
@@ -61,7 +61,7 @@ class LMDBContracts(
         return self.wait(opening)
 
     def reopen(self, store: Any) -> Any:
-        """Close and open."""
+        """Close the store and open it again."""
         self.wait(store.close())
         return self.store()
 

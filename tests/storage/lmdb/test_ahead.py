@@ -115,7 +115,7 @@ def test_pagesOfSubjects(stage: Stage) -> None:
 
 
 def test_caughtUp(stage: Stage) -> None:
-    """After the database has caught up nothing is counted twice."""
+    """After the database has caught up, no record is counted twice."""
     stage.put(b"a")
     before = stage.wait(stage.log.subjects(b">"))
     stage.wait(stage.store.ask(Job()))
@@ -125,7 +125,9 @@ def test_caughtUp(stage: Stage) -> None:
 
 
 def test_countedMeanwhile(stage: Stage) -> None:
-    """Subjects are counted again when the database catches up with the journal meanwhile."""
+    """
+    The count of subjects is right although the database catches up with the journal meanwhile.
+    """
     stage.put(b"c")
     counting = stage.log.countSubjects()
     stage.wait(stage.store.ask(Job()))
@@ -134,7 +136,10 @@ def test_countedMeanwhile(stage: Stage) -> None:
 
 
 def test_databaseCaughtUpBefore() -> None:
-    """A page that was read from the database after it caught up stays as it is."""
+    """
+    A page of tallies that the database read after it caught up is not changed; an older page gets
+    the journal's records.
+    """
     ahead = RecordsAhead()
     ahead.add(encodeBatch(1, 5, [(b"a", b"", b"", 0)], 7, 7, b"a").blobs, {})
     page = TallyPage([Tally(b"a", 3, 1, 5)], b"", 5)
@@ -144,8 +149,10 @@ def test_databaseCaughtUpBefore() -> None:
 
 
 def test_lastSequences(stage: Stage) -> None:
-    """The last record of a subject is found again after it was appended, asked for, replaced,
-    deleted and looked up while it was being replaced."""
+    """
+    The last record of a subject is found after appends, deletions and a discard, and while a new
+    one is being appended.
+    """
     log, wait = stage.log, stage.wait
     assert wait(log.lastFor(b"a")).sequence == 1
     stage.put(b"a", b"c")
@@ -165,8 +172,7 @@ def test_lastSequences(stage: Stage) -> None:
 
 def test_lookUpsAfterForgetting() -> None:
     """
-    A look-up from before everything was forgotten is not remembered, nor is one older than an
-    append.
+    A look-up from before the memory was cleared is not remembered, nor is one older than an append.
     """
     lasts = LastSequences()
     epoch = lasts.epoch
@@ -191,7 +197,7 @@ class TestRecalled:
         return results
 
     def test_journal(self, stage: Stage) -> None:
-        """Records are at hand that are in the journal, or that the database gives at once."""
+        """Records in the journal are recalled, and those that the database returns at once."""
         stage.put(b"a", b"b")
         assert stage.isAhead
         expected = [None, (1, b"1"), (3, b"3"), (4, b"4"), None]
@@ -199,7 +205,7 @@ class TestRecalled:
         assert self.find(stage, 1, 2) == [(1, b"1"), (2, b"2")]
 
     def test_leftToThreads(self, stage: Stage) -> None:
-        """While reads wait for the disk, records are at hand once a thread has read them."""
+        """While reads wait for the disk, records are recalled once a thread has read them."""
         times = iter(range(0, 10**12, 2 * SLOW))
         stage.store._quickReads = QuickReads(lambda: next(times), count().__next__)
         assert self.find(stage, 1, 2) == [(1, b"1"), None]
@@ -207,7 +213,7 @@ class TestRecalled:
         assert self.find(stage, 1, 2) == [(1, b"1"), (2, b"2")]
 
     def test_gone(self, stage: Stage) -> None:
-        """A record that was deleted, or let go by a limit, is not there any more."""
+        """A record that was deleted, or removed by a limit, is not recalled."""
         stage.wait(stage.log.read(1))
         stage.put(b"a", b"b", b"c", b"d")
         stage.wait(stage.log.delete([1]))
@@ -234,8 +240,8 @@ class TestRecalled:
         assert self.find(stage, 1) == [None]
         assert stage.log.recallLast(b"a") == 0
 
-    def test_askedAgain(self, stage: Stage) -> None:
-        """The block is kept of which a second record is asked for."""
+    def test_secondRecordOfBlock(self, stage: Stage) -> None:
+        """A block is kept in memory when a second of its records is requested."""
         assert stage.store.cache.find(stage.log.identity, 1) is None
         assert self.find(stage, 1) == [(1, b"1")]
         assert stage.store.cache.find(stage.log.identity, 1) is None
@@ -273,14 +279,14 @@ class TestOnlySubjects:
         assert list(stage.wait(log.subjects(b"a.>"))) == [b"a.b.c", b"a.c"]
 
     def test_manySubjects(self, stage: Stage) -> None:
-        """Threads go on behind the few subjects that are looked at at once."""
+        """If a pattern matches many subjects, threads look at those beyond the first few."""
         log = stage.wait(stage.store.open("other"))
         subjects = [b"a.%03d.x" % number for number in range(2 * QUICK)]
         stage.wait(log.append([(subject, b"", b"", 0) for subject in subjects]))
         assert list(stage.wait(log.subjects(b"a.*.x"))) == subjects
 
     def test_otherLogAndJournal(self, stage: Stage) -> None:
-        """A subject of another log does not count, one that is in the journal only does."""
+        """Subjects of another log do not count; a subject that is only in the journal does."""
         log = stage.wait(stage.store.open("other"))
         stage.wait(log.append([(b"b.1", b"", b"", 0), (b"b.2", b"", b"", 0)]))
         assert stage.wait(log.hasOnly(b"b.>"))
@@ -297,7 +303,9 @@ class TestOnlySubjects:
 
 
 def test_tighten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first records behind removed ones are found without a look at those before or after."""
+    """
+    The first record behind removed ones is found without looking at records before or after it.
+    """
     ahead = RecordsAhead()
     batch = [(b"%d" % (number % 4), b"", b"", 1) for number in range(400)]
     ahead.add(encodeBatch(1, 1, batch, 1, 0, b"").blobs, {})

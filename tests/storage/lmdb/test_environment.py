@@ -46,7 +46,7 @@ def put(environment: Environment, keys: range, value: bytes | None = VALUE) -> N
 
 
 def test_reused(filled: Environment) -> None:
-    """On a full disk, deleted records make room, but not before LMDB may reuse it."""
+    """On a full disk, deleted records make room as soon as LMDB may reuse their pages."""
     weight = LARGEST_STEP
     with pytest.raises(OSError, match="no space"):
         filled.prepareNext(weight, lambda: False)
@@ -65,8 +65,8 @@ def test_reused(filled: Environment) -> None:
 
 def test_doesNotFit(filled: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    An append that does not fit into the file is refused before it is written; the map is as it was
-    when the file can be made longer again.
+    An append that does not fit into the file is refused before it is written; when the file can
+    grow again, the append succeeds.
     """
     length = filled.path.stat().st_size
     assert filled.prepareNext(LARGEST_STEP, lambda: True)
@@ -102,7 +102,7 @@ def test_reserve(filled: Environment) -> None:
 
 
 def test_promise(filled: Environment) -> None:
-    """A free page between others is not reserved for an append."""
+    """Room for an append is not promised from free pages that lie apart."""
     assert filled.prepareNext(0, lambda: True)
     put(filled, range(100), None)
     put(filled, range(1), b"")
@@ -124,7 +124,7 @@ class Clocked:
         self.reads = QuickReads(lambda: self._now, lambda: self.faults)
 
     def tries(self, count: int) -> int:
-        """The number of some reads."""
+        """The number of reads that were possible in some attempts."""
         return sum(self.reads.read(self.environment, self._read) or 0 for _ in range(count))
 
     def _read(self, txn: object) -> int:
@@ -134,7 +134,7 @@ class Clocked:
 
 
 def test_pause(environment: Environment) -> None:
-    """After a slow read threads do the next ones; twice as many if another one follows soon."""
+    """After a slow read, threads do the next reads; after another slow read soon, twice as many."""
     clocked = Clocked(environment)
     assert clocked.tries(PAUSE) == PAUSE
     clocked.lasts = SLOW
@@ -150,7 +150,10 @@ def test_pause(environment: Environment) -> None:
 
 
 def test_noDisk(environment: Environment) -> None:
-    """A read that took long, and not because of the disk, is followed by others."""
+    """
+    A read that took long for another reason than the disk does not stop further reads in this
+    thread.
+    """
     clocked = Clocked(environment)
     clocked.lasts, clocked.isDisk = SLOW, False
     assert clocked.tries(3 * PAUSE) == 3 * PAUSE
@@ -158,7 +161,7 @@ def test_noDisk(environment: Environment) -> None:
 
 
 def test_notNow(environment: Environment) -> None:
-    """Nothing is read while that would have to wait, nor in a database that is closed."""
+    """Nothing is read while another thread has the environment alone, nor after it was closed."""
     clocked = Clocked(environment)
     with environment.alone():
         assert clocked.tries(1) == 0

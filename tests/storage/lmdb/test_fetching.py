@@ -77,7 +77,7 @@ class Database:
             return findRecord(txn, identity, sequence)
 
     def last(self, identity: int, subject: bytes) -> int:
-        """Read a last sequence."""
+        """Look up a last sequence."""
         with self.env.begin(buffers=True) as txn:
             return lastIn(txn, identity, subject)
 
@@ -92,7 +92,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 @onEach
 def test_findRecord(database: Database, names: Names) -> None:
-    """Records that are there are found with the beginning of their block, and no others."""
+    """Existing records are found with the beginning of their block; others are not found."""
     with using(names):
         for identity in (*IDENTITIES, 2):
             for sequence in (*range(70), *range(GAP - 1, GAP + 12)):
@@ -169,7 +169,7 @@ class _Reading:
 
 @pytest.mark.parametrize(("pattern", "most"), [(b"a.*.nope", 800), (b"a.*.7", 1200)])
 def test_sparsePattern(database: Database, pattern: bytes, most: int) -> None:
-    """Few of many subjects are looked at in search of those that a pattern matches."""
+    """For a pattern that matches few of many subjects, only few subjects are looked at."""
     with database.env.begin(write=True) as txn:
         for area in range(10):
             for device in range(2000):

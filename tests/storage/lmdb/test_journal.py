@@ -100,7 +100,7 @@ def test_framesAreTheSame(blobs: list[bytes], generation: int) -> None:
 
 
 def test_noFile(tmp_path: Path) -> None:
-    """A journal that is not there has no frames."""
+    """A journal whose file is missing has no frames."""
     assert readFrames(tmp_path / "journal", MARK) == []
 
 
@@ -111,7 +111,7 @@ def test_otherStoresFrames(tmp_path: Path) -> None:
 
 
 def test_flippedBits(tmp_path: Path) -> None:
-    """A flipped bit at any place loses nothing."""
+    """A flipped bit at any place of the journal loses no frame."""
     path = tmp_path / "journal"
     written(path, FIRST, SECOND)
     data = path.read_bytes()
@@ -123,7 +123,7 @@ def test_flippedBits(tmp_path: Path) -> None:
 
 
 def test_tornFrame(tmp_path: Path) -> None:
-    """A frame of which a part was written is none, and those before and behind it are."""
+    """A partly written frame does not count, but those before and behind it do."""
     path = tmp_path / "journal"
     big = JournalFrame(6, 4, records(2, 9, 1, 3000))
     last = JournalFrame(7, 4, records(2, 10, 1))
@@ -138,7 +138,7 @@ def test_tornFrame(tmp_path: Path) -> None:
 
 
 def test_rewound(tmp_path: Path) -> None:
-    """After the journal begins again, its earlier content is recognized by its generation."""
+    """After the journal was rewound, its earlier content is recognized by its generation."""
     journal = Journal(tmp_path / "journal", MARK)
     assert journal.append(*FIRST)
     assert journal.append(*SECOND)
@@ -152,7 +152,7 @@ def test_rewound(tmp_path: Path) -> None:
 
 
 def test_full(tmp_path: Path) -> None:
-    """A frame without room is not written. After the journal begins again it is."""
+    """A frame that does not fit is not written; after the journal was rewound, it is."""
     journal = Journal(tmp_path / "journal", MARK)
     size = (tmp_path / "journal").stat().st_size
     blobs = records(1, 1, 1, LARGEST_FRAME)
@@ -187,8 +187,7 @@ def test_unreadablePage(zygote: Zygote, tmp_path: Path) -> None:
 @needsShim
 @pytest.mark.parametrize("count", [1, 5])
 def test_oneSync(zygote: Zygote, tmp_path: Path, count: int) -> None:
-    """A small append is durable after one sync. Committing it to the database takes two, which
-    happens once in a while."""
+    """A small append is durable after one sync. The occasional commit to the database takes two."""
     syncs = []
     for steps in (20, 120):
         how: dict[str, Any] = {"first": 100, "count": count, "steps": steps}
@@ -201,7 +200,7 @@ def test_oneSync(zygote: Zygote, tmp_path: Path, count: int) -> None:
 
 @needsShim
 def test_noSync(zygote: Zygote, tmp_path: Path) -> None:
-    """With an interval between syncs, small appends are acknowledged without one."""
+    """With an interval between syncs, small appends are acknowledged without a sync."""
     how: dict[str, Any] = {"first": 100, "count": 1, "steps": 120, "syncInterval": 60}
     plan = Plan(Act.DELAY, Call.SYNC | Call.ROOT, microseconds=0)
     run = zygote.run("append", tmp_path / "store", later=plan, **how)
@@ -216,7 +215,7 @@ def test_noSync(zygote: Zygote, tmp_path: Path) -> None:
 def test_databaseFails(zygote: Zygote, tmp_path: Path) -> None:
     """
     While commits to the database fail, requests that fit into the journal are stored and can be
-    read. A store that ends then has all of it when it is opened next.
+    read, also after a restart.
     """
     how: dict[str, Any] = {"first": 100, "count": 5, "steps": 30}
     run = zygote.run("append", tmp_path / "store", later=Plan(Act.FAIL, Call.SYNC), **how)
@@ -272,7 +271,7 @@ def killed(tmp_path: Path) -> Path:
 
 
 def test_replayed(killed: Path) -> None:
-    """A record in the journal is there after the store was opened again, and again."""
+    """A record in the journal is still there after the store was opened twice."""
     for _ in range(2):
         recorder, payloads = _contents(killed, "a")
         assert payloads == EXPECTED
@@ -281,8 +280,10 @@ def test_replayed(killed: Path) -> None:
 
 @pytest.mark.parametrize("name", ["journal", "data.mdb", "commits"])
 def test_flippedBitWhileAhead(tmp_path: Path, killed: Path, name: str) -> None:
-    """While the journal is ahead of the database, too, a flipped bit costs nothing but the record
-    that it is in."""
+    """
+    While the journal is ahead of the database, a flipped bit costs at most the record that it is
+    in.
+    """
     end = len((killed / name).read_bytes().rstrip(b"\0"))
     for number in range(24):
         copy = tmp_path / f"copy{number}"
@@ -299,8 +300,9 @@ def test_flippedBitWhileAhead(tmp_path: Path, killed: Path, name: str) -> None:
 
 @pytest.mark.parametrize("how", ["gone", "empty", "zero", "cut"])
 def test_journalIsLost(killed: Path, how: str) -> None:
-    """Without its journal a store that was killed has lost something: it says so, and does not give
-    those sequences again."""
+    """
+    A killed store without its journal reports the loss, and does not give the lost sequences again.
+    """
     path = killed / "journal"
     if how == "gone":
         path.unlink()
@@ -320,7 +322,7 @@ def test_journalIsLost(killed: Path, how: str) -> None:
 
 
 def test_missingInside(killed: Path) -> None:
-    """If one frame of several is damaged, the others count, and what is missing is reported."""
+    """If one of several frames is damaged, the others count, and the lost records are reported."""
     path = killed / "journal"
     data = bytearray(path.read_bytes())
     place = data.index(b"payload 20")
@@ -336,7 +338,7 @@ def test_missingInside(killed: Path) -> None:
 
 
 def test_olderDatabase(tmp_path: Path, killed: Path) -> None:
-    """A journal beside an older copy of the database gives back what it has."""
+    """A journal restores its records although the database beside it is an older copy."""
     older = (killed / "data.mdb").read_bytes()
     reactor = PumpedReactor()
     opened = reactor.wait(openLMDB(reactor, killed))
@@ -353,8 +355,10 @@ def test_olderDatabase(tmp_path: Path, killed: Path) -> None:
 
 @pytest.mark.parametrize("isDamaged", [False, True])
 def test_madeAgain(killed: Path, isDamaged: bool) -> None:
-    """A log whose making was cut off, and that was made then, is not hidden by the first try when a
-    commit is missing or the database is damaged."""
+    """
+    A log whose creation was cut off and repeated is whole, also when a commit is missing or the
+    database is damaged.
+    """
     marks = Marks.read(killed)
     logs = {(1 << 64) - 1: Mark("a", 16384), **marks.logs}
     for _ in range(2):
@@ -375,8 +379,8 @@ def test_madeAgain(killed: Path, isDamaged: bool) -> None:
 
 def test_readsWhatIsAhead(tmp_path: Path) -> None:
     """
-    A record in the journal only is read by sequence, by time, by subject and in exports, as one in
-    the database is.
+    A record that is only in the journal is read by sequence, time and subject and in exports, like
+    one in the database.
     """
     reactor = PumpedReactor()
     store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
@@ -413,7 +417,10 @@ def _isInDatabase(directory: Path, copy: Path) -> bool:
 
 
 def test_syncsLater(tmp_path: Path) -> None:
-    """With an interval between syncs, the database has what was acknowledged when it is over."""
+    """
+    With an interval between syncs, acknowledged records are in the database when the interval has
+    passed.
+    """
     reactor = PumpedReactor()
     store = reactor.wait(openLMDB(reactor, tmp_path / "store", syncInterval=2))
     log = reactor.wait(store.open("a"))
@@ -434,7 +441,10 @@ def test_syncsLater(tmp_path: Path) -> None:
 
 
 def test_syncFails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the disk was full when the interval was over, the next one ends with what is left."""
+    """
+    If the disk is full when an interval between syncs ends, the database gets the records at the
+    next one.
+    """
     reactor = PumpedReactor()
     store = reactor.wait(openLMDB(reactor, tmp_path / "store", syncInterval=2))
     log = reactor.wait(store.open("a"))
@@ -458,7 +468,7 @@ def test_syncFails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_noRoom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A record for which the database might have no room later is not left to the journal."""
+    """A record for which the database might lack room later is written to the database at once."""
     reactor = PumpedReactor()
     store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
     monkeypatch.setattr(store._environment, "promise", lambda weight: False)
@@ -469,7 +479,7 @@ def test_noRoom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_limitsHold(tmp_path: Path) -> None:
-    """A log that reaches its limit through the journal never has more than that."""
+    """A log that reaches its limit through the journal never has more records than that."""
     reactor = PumpedReactor()
     store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
     log: Any = reactor.wait(store.open("a"))
@@ -482,8 +492,9 @@ def test_limitsHold(tmp_path: Path) -> None:
 
 
 def test_noDirectWrites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a file system opens files for writing past the cache and takes no such write, or opens
-    none, the journal is written through the cache."""
+    """
+    If a file cannot be opened or written past the cache, the journal is written through the cache.
+    """
     real, direct = os.pwrite, [True]
 
     def pwrite(descriptor: int, data: bytes, offset: int) -> int:
@@ -508,9 +519,7 @@ def test_noDirectWrites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 class ScriptedWriter:
-    """
-    A writer whose writes become what was said before; then they go well.
-    """
+    """A writer whose writes have scripted outcomes; further writes succeed."""
 
     script: list[tuple[int, int]]
 
@@ -519,7 +528,7 @@ class ScriptedWriter:
         self._result = 0, 0
 
     def fileno(self) -> int:
-        """As L{hot.SyncedWriter}."""
+        """Like L{hot.SyncedWriter}."""
         return self._done
 
     def write(
@@ -542,12 +551,12 @@ class ScriptedWriter:
         os.eventfd_write(self._done, 1)
 
     def result(self) -> tuple[int, int]:
-        """As L{hot.SyncedWriter}."""
+        """Like L{hot.SyncedWriter}."""
         os.eventfd_read(self._done)
         return self._result
 
     def close(self) -> None:
-        """End."""
+        """Stop the writer."""
         os.close(self._done)
 
 
@@ -564,7 +573,7 @@ def _hasStopped(recorder: Recorder) -> bool:
 
 
 def _untilIdle(store: Any) -> None:
-    """Wait for the thread of a store to wait: then the writer gets what is asked next."""
+    """Wait until the thread of a store is idle, so that the writer gets the next request."""
     while store._committer._holder is not Holder.NOBODY:
         time.sleep(0.001)
 
@@ -575,8 +584,10 @@ def _entry(number: int) -> list[Any]:
 
 @pytest.mark.skipif(hot.SyncedWriter is None, reason="the lane is not compiled")
 def test_writtenWithoutTheThread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of small appends that follow each other, most are written by the compiled writer: those that
-    come when the thread of the store waits."""
+    """
+    Most small appends that follow each other are written by the compiled writer, because the thread
+    of the store is idle.
+    """
     byThread: list[int] = []
     append = Journal.append
 
@@ -594,7 +605,7 @@ def test_writtenWithoutTheThread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_orderOfGroups(tmp_path: Path) -> None:
-    """Jobs are done in the order of the calls, whichever thread writes a group."""
+    """Jobs are finished in the order of their calls, whichever thread writes a group."""
     reactor = PumpedReactor()
     store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
     log: Any = reactor.wait(store.open("a"))
@@ -632,8 +643,10 @@ def test_closeWhileWriting(tmp_path: Path) -> None:
 
 
 def test_writerFails(tmp_path: Path, scripted: list[tuple[int, int]]) -> None:
-    """A failed write to the journal fails what was asked and all that waits, until the store was
-    opened again."""
+    """
+    A failed write to the journal fails its requests and all waiting ones, until the store was
+    opened again.
+    """
     reactor = PumpedReactor()
     store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
     recorder = Recorder()
@@ -663,8 +676,10 @@ def test_writerFails(tmp_path: Path, scripted: list[tuple[int, int]]) -> None:
 def test_answeredFirst(
     tmp_path: Path, scripted: list[tuple[int, int]], flushLoggedErrors: FlushLoggedErrors
 ) -> None:
-    """A publisher that is alone is answered before the store does the rest of its work. An error in
-    the answer does not keep the store from that."""
+    """
+    A lone publisher is answered before the store does the rest of its work, also if the answer
+    raises an error.
+    """
     reactor = PumpedReactor()
     store: Any = reactor.wait(openLMDB(reactor, tmp_path / "store"))
     log: Any = reactor.wait(store.open("a"))
@@ -704,7 +719,7 @@ def test_answeredFirst(
 
 
 def test_writerHasNoSpace(tmp_path: Path, scripted: list[tuple[int, int]]) -> None:
-    """A full disk fails what was asked, and the next request is tried again."""
+    """A full disk fails the append; the next request is tried again."""
     reactor = PumpedReactor()
     store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
     log: Any = reactor.wait(store.open("a"))
@@ -722,7 +737,8 @@ def test_writerHasNoSpace(tmp_path: Path, scripted: list[tuple[int, int]]) -> No
 
 def test_noteFails(tmp_path: Path, scripted: list[tuple[int, int]]) -> None:
     """
-    A record in the journal is acknowledged although it cannot be noted. Then no more are accepted.
+    A record in the journal is acknowledged although the database cannot note it; further records
+    are refused.
     """
     reactor = PumpedReactor()
     store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
@@ -742,7 +758,7 @@ def test_noteFails(tmp_path: Path, scripted: list[tuple[int, int]]) -> None:
 
 
 def test_writerCannotWriteLikeThat(tmp_path: Path, scripted: list[tuple[int, int]]) -> None:
-    """Where the file system does not take such a write, the thread writes the same group."""
+    """If the file system refuses the writer's kind of write, the thread writes the same group."""
     reactor = PumpedReactor()
     store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
     log: Any = reactor.wait(store.open("a"))
@@ -780,7 +796,10 @@ def test_noSpaceForJournal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_marks(tmp_path: Path) -> None:
-    """Logs are written as they are now: the same, changed, new, and none that went."""
+    """
+    The marks of logs are written as they are now: unchanged, changed and new ones, without dropped
+    ones.
+    """
     marks = Marks(tmp_path)
     same, moved = Mark("same", 16384), Mark("moved", 16384)
     for logs in (

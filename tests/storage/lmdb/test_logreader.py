@@ -70,7 +70,10 @@ class LogStage:
 @pytest.mark.parametrize("limit", [1, 30, 1000])
 @pytest.mark.parametrize("patterns", [(), (b"a.*",), (b"a.1", b"b"), (b"c",), (b"none",), (b">",)])
 def test_collected(tmp_path: Path, patterns: tuple[bytes, ...], limit: int) -> None:
-    """The two readers give the same records, each once: in blocks, in the journal, not deleted."""
+    """
+    Both readers give the same records, each once, from blocks and from the journal, without deleted
+    ones.
+    """
     stage = LogStage(tmp_path / "store")
     try:
         decoded = stage.walk(patterns, limit, isEncoded=False)
@@ -92,8 +95,8 @@ def test_collected(tmp_path: Path, patterns: tuple[bytes, ...], limit: int) -> N
 @pytest.mark.parametrize("subjects", [(b"s", b"s"), (b"s", b"t")])
 def test_counts(tmp_path: Path, subjects: tuple[bytes, bytes]) -> None:
     """
-    A damaged record is not counted any more when it is found, also after a restart; it stays known
-    that the last one of its subject is lost.
+    A damaged record is not counted any more once it is found, also after a restart; its subject is
+    known to have lost its last record.
     """
     reactor, wait = PumpedReactor(), PumpedReactor.wait
     directory = tmp_path / "store"

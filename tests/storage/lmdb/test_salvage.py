@@ -56,7 +56,7 @@ class Store:
             return values
 
     def entries(self) -> list[Entry]:
-        """The values in the tree."""
+        """The values in the tree of the database."""
         descriptor = os.open(self.database, os.O_RDONLY)
         try:
             file = PageFile(descriptor)
@@ -72,7 +72,7 @@ class Store:
         self.database.write_bytes(data)
 
     def copiesOf(self, block: Entry) -> list[int]:
-        """Where older blocks that begin as one does end, in pages that are free."""
+        """Where older copies of a block end, in pages that are free."""
         data = self.database.read_bytes()
         [mark, head] = data[block.offset : block.offset + 8], parseHead(data, block.offset)
         problems = []
@@ -90,7 +90,7 @@ class Store:
 
 
 def test_headOfBlock(tmp_path: Path) -> None:
-    """A block is read also if its head is damaged, and without the records of older blocks."""
+    """A block is read although its head is damaged, and without records of its older copies."""
     store = Store(tmp_path)
     payloads = [b"payload %d" % number for number in range(6)]
     for payload in payloads:
@@ -105,7 +105,7 @@ def test_headOfBlock(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bit", range(8))
 def test_keyLength(tmp_path: Path, bit: int) -> None:
-    """A value is found again behind a key whose length is wrong, as are those beside it."""
+    """A value is found again behind a key whose length is wrong, as are its neighbours."""
     store = Store(tmp_path)
     with store as opened:
         store.reactor.wait(opened.states("space").change(STATE))
@@ -116,7 +116,9 @@ def test_keyLength(tmp_path: Path, bit: int) -> None:
 
 @pytest.mark.parametrize("bit", range(12))
 def test_pointer(tmp_path: Path, bit: int) -> None:
-    """A value is found again to which its page does not lead, as are those beside it."""
+    """
+    A value is found again although its page has lost the pointer to it, as are its neighbours.
+    """
     store = Store(tmp_path)
     with store as opened:
         store.reactor.wait(opened.states("space").change(STATE))

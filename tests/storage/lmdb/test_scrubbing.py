@@ -31,7 +31,7 @@ class Open:
         self.store.watch(self.recorder)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and both threads that read do what they were asked, and what follows."""
+        """Let time pass, and let both reading threads finish what was requested."""
         self.reactor.advance(seconds)
         for _ in range(3):
             both = threading.Barrier(2, timeout=60)
@@ -49,7 +49,7 @@ class Open:
             self.advance(INTERVAL)
 
     def close(self) -> None:
-        """Close it."""
+        """Close the store."""
         self.reactor.wait(self.store.close())
 
 
@@ -79,7 +79,10 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_findsRecords(directory: Path) -> None:
-    """Flipped bits in records that nobody reads are found, and told with log and sequence."""
+    """
+    Flipped bits in records that are not read by clients are found, and reported with log and
+    sequence.
+    """
     damage(directory / "data.mdb", b"payload number 7.", b"payload number 23.")
     opened = Open(directory)
     assert not opened.recorder.damaged
@@ -89,7 +92,7 @@ def test_findsRecords(directory: Path) -> None:
 
 
 def test_figures(directory: Path) -> None:
-    """The scrubber counts what it has read, where it is, and what is damaged."""
+    """The scrubber's figures have what it has read, where it is, and what is damaged."""
     damage(directory / "data.mdb", b"payload number 7.")
     opened = Open(directory)
     figures = opened.store.figures()
@@ -142,7 +145,7 @@ def test_whole(directory: Path) -> None:
 
 
 def test_deletedRecord(directory: Path) -> None:
-    """Damage in a record that is deleted matters to nobody."""
+    """Damage in a deleted record is not reported."""
     before = Open(directory)
     log = before.reactor.wait(before.store.open("orders"))
     before.reactor.wait(log.delete([7]))
@@ -174,8 +177,8 @@ def test_pieces(tmp_path: Path) -> None:
 
 def test_reportedUntilAcknowledged(directory: Path) -> None:
     """
-    A finding is a loss until somebody acknowledges it, at the next start as well; an acknowledged
-    one that is found again is none.
+    Found damage is a loss until an operator acknowledges it, also after a restart; it is no loss
+    again when it is found again.
     """
     damage(directory / "data.mdb", b"payload number 7.")
     opened = Open(directory)
@@ -201,7 +204,7 @@ def test_reportedUntilAcknowledged(directory: Path) -> None:
 
 
 def test_lostAtStart(directory: Path) -> None:
-    """A store that had to be repaired has a loss that is to be acknowledged, at every start."""
+    """A repaired store reports its loss at every start until the loss is acknowledged."""
     data = bytearray((directory / "data.mdb").read_bytes())
     data[:8192] = bytes(8192)
     (directory / "data.mdb").write_bytes(data)

@@ -68,7 +68,7 @@ class LMDBStoreTests(LMDBContracts, SynchronousTestCase):
             assert list(columns.sequences) == [n for n in range(1, 2001) if n != 1500]
 
     def rowsFrom(self, log: Any, start: int, stop: int, size: int) -> list[Any]:
-        """The rows of a range, page after page."""
+        """The rows of a range, page by page."""
         rows: list[Any] = []
         while start < min(stop, log.bounds().last + 1):
             columns = self.wait(log.exportRange(start, stop, size))
@@ -78,7 +78,10 @@ class LMDBStoreTests(LMDBContracts, SynchronousTestCase):
         return rows
 
     def test_nothingToCommit(self) -> None:
-        """A request that changes nothing, and is committed alone, leaves nothing to complain of."""
+        """
+        A request that changes nothing, and is committed alone, leaves nothing that the next start
+        reports.
+        """
         store = self.makeStore()
         log = self.wait(store.open("log"))
         self.wait(log.append([(b"s", b"", b"x", 0)]))
@@ -91,7 +94,7 @@ class LMDBStoreTests(LMDBContracts, SynchronousTestCase):
         self.wait(store.close())
 
     def test_makingWasCutOff(self) -> None:
-        """A store whose making was cut off before it was whole is made again."""
+        """A store whose creation was cut off is created again."""
         self.wait(self.makeStore().close())
         directory = self.directory / "store"
         for name in ("STORE", "commits"):
@@ -106,7 +109,7 @@ class LMDBStoreTests(LMDBContracts, SynchronousTestCase):
         self.wait(store.close())
 
     def test_lockedByAnother(self) -> None:
-        """A second process that opens a store is refused at once, and the first goes on."""
+        """A second process that opens a store is refused at once, and the first one continues."""
         store = self.makeStore()
         log = self.wait(store.open("log"))
         with pytest.raises(StoreLocked, match=str(os.getpid())):
@@ -115,7 +118,7 @@ class LMDBStoreTests(LMDBContracts, SynchronousTestCase):
         self.wait(store.close())
 
     def test_laterVersion(self) -> None:
-        """The store of a later version is refused, and not a byte of it is touched."""
+        """The store of a later version is refused, and not changed."""
         self.wait(self.makeStore().close())
         path = self.directory / "store" / "STORE"
         text, _, _ = path.read_bytes().replace(b"format 1", b"format 9").rpartition(b"checksum")
@@ -126,7 +129,7 @@ class LMDBStoreTests(LMDBContracts, SynchronousTestCase):
         assert self._contents() == before
 
     def _contents(self) -> dict[str, bytes]:
-        """All files but the lock, which says who looked last."""
+        """All files except the lock, which notes the last process that opened the store."""
         files = sorted((self.directory / "store").iterdir())
         return {path.name: path.read_bytes() for path in files if path.name != "lock"}
 
@@ -145,8 +148,8 @@ def contents(root: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("hasMessages", [True, False])
 def test_refused_dataDirectory(tmp_path: Path, isWithServer: bool, hasMessages: bool) -> None:
     """
-    A data directory of nats-streaming-server is not opened, nor is a file of it changed or added;
-    server.dat may be missing, the channels may have no messages.
+    A data directory of nats-streaming-server is not opened nor changed, also if server.dat is
+    missing or its channels have no messages.
     """
     writer = StoreWriter(tmp_path / "stan")
     channel = writer.channel("orders")
@@ -162,7 +165,10 @@ def test_refused_dataDirectory(tmp_path: Path, isWithServer: bool, hasMessages: 
 
 
 def test_otherFiles(tmp_path: Path) -> None:
-    """Other directories and files, of the same names also, are no reason."""
+    """
+    Files and directories that are not nats-streaming-server's are no reason to refuse a directory,
+    even under the same names.
+    """
     refuseForeign(tmp_path / "none")
     (tmp_path / "lost+found").mkdir()
     (tmp_path / "server.dat").write_text("of another program")
@@ -171,7 +177,7 @@ def test_otherFiles(tmp_path: Path) -> None:
 
 
 def test_storeInBetween(tmp_path: Path) -> None:
-    """A store that stands between such files already, of an older version, is still opened."""
+    """A store that already exists beside a server.dat is opened."""
     reactor = PumpedReactor()
     store = reactor.wait(openLMDB(reactor, tmp_path))
     reactor.wait(store.close())
@@ -181,12 +187,12 @@ def test_storeInBetween(tmp_path: Path) -> None:
 
 
 class UncachedReadersTests(ReadersContract, SynchronousTestCase):
-    """Readers beside writers where nothing is in memory, and commits go past the journal."""
+    """Readers beside writers where no record is cached, and commits go past the journal."""
 
     size = 3000
 
     def setUp(self) -> None:
-        """Make a directory and a reactor, and take the memory away."""
+        """Make a directory and a reactor, and switch the cache off."""
         self.directory = Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, self.directory)
         self.reactor = PumpedReactor()
@@ -200,7 +206,7 @@ class UncachedReadersTests(ReadersContract, SynchronousTestCase):
             patched.setattr(owner, name, lambda *_: None)
 
     def wait(self, deferred: Any) -> Any:
-        """Turn the reactor until it has fired."""
+        """Turn the reactor until the Deferred has fired."""
         return self.reactor.wait(deferred)
 
     def makeStore(self) -> Any:
@@ -210,7 +216,10 @@ class UncachedReadersTests(ReadersContract, SynchronousTestCase):
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 def test_limitsLater(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Limits that could not be enforced are, without an append to their log."""
+    """
+    Limits that could not be enforced while the store failed are enforced later, without an append
+    to their log.
+    """
     reactor = PumpedReactor()
     store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
     log: Any = reactor.wait(store.open("a"))
@@ -236,7 +245,9 @@ def test_limitsLater(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("below", ["", "a", "a/b"])
 def test_noDirectory(below: str, tmp_path: Path) -> None:
-    """A file where the folder should be is said in the words that launchers look for."""
+    """
+    The error about a file in place of the store's folder has the words that launchers look for.
+    """
     (tmp_path / "file").write_text("")
     reactor = PumpedReactor()
     with pytest.raises(StoreFailed, match=r"storage directory is not a directory: .*file"):

@@ -57,7 +57,7 @@ class Bucket:
         self.trim()
 
     def trim(self) -> None:
-        """Let go what the limit does not keep."""
+        """Remove the records that the limit does not keep from the expected ones."""
         bySubject: dict[bytes, list[int]] = {}
         for sequence, (subject, _) in self.expected.items():
             bySubject.setdefault(subject, []).append(sequence)
@@ -108,8 +108,10 @@ def bucket(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bucket]:
 
 
 def test_newestStay(bucket: Bucket) -> None:
-    """Records in the journal replace those in the database and each other at once, and the first
-    sequence moves on."""
+    """
+    Records in the journal replace those in the database and each other at once, and the first
+    sequence rises.
+    """
     for number in range(60):
         bucket.put(SUBJECTS[number % 12])
         if number % 7 == 0:
@@ -133,7 +135,7 @@ def test_sameSubjects(bucket: Bucket) -> None:
 
 
 def test_cachedBlocks(bucket: Bucket) -> None:
-    """Blocks that were read before show what was replaced since."""
+    """Cached blocks do not show records that were replaced since."""
     for number in range(40):
         bucket.put(SUBJECTS[number % 5])
     bucket.wait(bucket.log.delete([]))
@@ -184,7 +186,7 @@ def test_history(tmp_path: Path) -> None:
 
 
 def test_killed(tmp_path: Path) -> None:
-    """After a kill the limit is applied to what was in the journal before anything else is done."""
+    """After a kill, the limit is applied to the journal's records before anything else is done."""
     bucket = Bucket(tmp_path / "open", 1)
     for number in range(50):
         bucket.put(SUBJECTS[number % 10], SUBJECTS[number % 7])
@@ -200,7 +202,9 @@ def test_killed(tmp_path: Path) -> None:
 
 
 def test_noteWhatIsUnknown(tmp_path: Path) -> None:
-    """Of subjects with more records than are listed what goes is left to the database."""
+    """
+    For subjects with more records than are listed, the database decides which records are removed.
+    """
     bucket = Bucket(tmp_path / "store", 70)
     for _ in range(4):
         bucket.put(*SUBJECTS[:3] * 10)
@@ -211,8 +215,10 @@ def test_noteWhatIsUnknown(tmp_path: Path) -> None:
 
 
 def test_keptOrLookedUp(tmp_path: Path) -> None:
-    """After the database caught up, alone or with a request of another kind, the limit holds for
-    subjects that were seen, that were not, and that are new."""
+    """
+    After the database caught up, the limit holds for subjects that were in memory, that were not,
+    and that are new.
+    """
     bucket = Bucket(tmp_path / "store", 1)
     bucket.put(*(b"k.%d" % number for number in range(40)))
     for turn in range(6):

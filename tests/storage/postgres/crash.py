@@ -34,9 +34,7 @@ BEYOND = 0.7
 
 
 def victim(source: str, schema: str, seed: str) -> None:
-    """
-    Work a store until killed, or until the database is gone for longer than it can wait.
-    """
+    """Work on a store until the process is killed, or until the database was gone for too long."""
     reactor = PumpedReactor()
     store: Any = reactor.wait(openPostgres(reactor, Database(source, schema)))
     try:
@@ -86,7 +84,7 @@ def rounds(
     server: PostgresServer, schema: str, count: int, seed: str, tell: bool = False
 ) -> History:
     """
-    Kill a number of times; every third time the server crashes as well.
+    Kill brokers some number of times; every third time the server crashes as well.
 
     @return: what was acknowledged.
     @raise tests.storage.history.Lost: when something is missing.
@@ -108,9 +106,7 @@ def rounds(
 
 
 def main() -> None:
-    """
-    The command.
-    """
+    """Run some rounds from the command line."""
     if sys.argv[1:2] == ["victim"]:
         victim(*sys.argv[2:])
         return

@@ -27,9 +27,7 @@ BATCH = [(b"s", b"", os.urandom(4000), 0)] * 20
 
 
 def story(directory: Path, server: PostgresServer) -> None:
-    """
-    The whole story.
-    """
+    """Fill the disk, and demand what a store does then, step by step."""
     reactor = PumpedReactor()
     ballast = directory / "ballast"
     ballast.write_bytes(b"b" * (4 << 20))
@@ -60,9 +58,7 @@ def story(directory: Path, server: PostgresServer) -> None:
 
 
 def main(directory: Path) -> None:
-    """
-    Start a server, and tell the story.
-    """
+    """Start a server, and run the story on it."""
     data = directory / "data"
     data.mkdir(mode=0o700)
     server = PostgresServer(data)

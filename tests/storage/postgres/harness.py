@@ -34,15 +34,15 @@ class PostgresHarness(StoreHarness):
         self.addCleanup(self.sql, f'DROP SCHEMA IF EXISTS "{self.schema}" CASCADE')
 
     def sql(self, statement: str, *arguments: Any) -> list[tuple[Any, ...]]:
-        """Do something in the schema, behind the store's back."""
+        """Run a statement in the schema, without the store's knowledge."""
         return self.server.execute(self.schema, statement, *arguments)
 
     def wait(self, deferred: Any) -> Any:
-        """Turn the reactor until it has fired."""
+        """Turn the reactor until the Deferred has fired."""
         return self.reactor.wait(deferred)
 
     def database(self, **settings: Any) -> Database:
-        """Where the store of this test is."""
+        """The address of the database with the schema of this test."""
         return Database(self.server.source, self.schema, **settings)
 
     def makeStore(self) -> Any:
@@ -50,7 +50,7 @@ class PostgresHarness(StoreHarness):
         return self.wait(openPostgres(self.reactor, self.database(), self.now))
 
     def reopen(self, store: Any) -> Any:
-        """Close and open."""
+        """Close the store and open it again."""
         self.wait(store.close())
         return self.store()
 

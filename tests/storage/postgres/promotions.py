@@ -93,9 +93,7 @@ class Promotions:
         return store.whenFree("log")
 
     def _work(self, log: Any, other: Any, count: int) -> None:
-        """
-        Append and read until that many appends are acknowledged, whatever fails in between.
-        """
+        """Append and read until enough appends are acknowledged, whatever fails in between."""
         deadline = time.monotonic() + 60
         while count:
             assert time.monotonic() < deadline, "nothing is acknowledged"
@@ -125,9 +123,7 @@ class Promotions:
 
 
 def main() -> None:
-    """
-    The command.
-    """
+    """Run some rounds from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seed", default=str(time.time_ns()))

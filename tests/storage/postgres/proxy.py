@@ -108,9 +108,7 @@ class Proxy:
                 pass  # It was over.
 
     def cutAll(self) -> None:
-        """
-        Cut every connection that there is.
-        """
+        """Cut every open connection."""
         for pair in self._pairs:
             self._end(*pair)
 

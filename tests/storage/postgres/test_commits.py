@@ -38,7 +38,7 @@ class LostConnectionTests(PostgresHarness, SynchronousTestCase):
 
     def appended(self, where: str) -> Any:
         """
-        Append while the connection is cut, and go on.
+        Append while the connection is cut, and continue.
 
         @param where: before or after the server got the commit.
         @return: the log.
@@ -52,7 +52,7 @@ class LostConnectionTests(PostgresHarness, SynchronousTestCase):
         return log
 
     def checked(self, log: Any) -> None:
-        """The log holds what was acknowledged, once, and goes on."""
+        """Demand that the log has every acknowledged record once, and accepts more."""
         assert self.wait(log.append([entry(b"6")])) == range(7, 8)
         assert self.payloads(log) == [b"%d" % number for number in range(7)]
         assert self.sequences(log) == list(range(1, 8))
@@ -66,7 +66,7 @@ class LostConnectionTests(PostgresHarness, SynchronousTestCase):
 
     def test_beforeTheCommit(self) -> None:
         """
-        An append that the server was not told to commit is stored again, under the same sequences.
+        An append whose commit did not reach the server is stored again, under the same sequences.
         """
         self.checked(self.appended("before"))
 
@@ -113,7 +113,10 @@ class LostConnectionTests(PostgresHarness, SynchronousTestCase):
         assert self.payloads(log) == [b"0", b"1", b"2", b"3", b"4", b"x"]
 
     def test_openedAgain(self) -> None:
-        """An append that is asked for before the reactor knows what the store has does no harm."""
+        """
+        An append that is requested before the reactor has noticed that the store was opened again
+        is stored once.
+        """
         log: Any = self.log()
         self.wait(log.append(numbered(0, 3)))
         self.proxy.downAfterCut = True
@@ -140,7 +143,7 @@ class LostConnectionTests(PostgresHarness, SynchronousTestCase):
         assert len(early) == 1
 
     def test_idle(self) -> None:
-        """Connections that were lost while nothing was asked are replaced unnoticed."""
+        """Connections that were lost while the store was idle are replaced unnoticed."""
         store = self.store()
         log: Any = self.wait(store.open("log"))
         self.wait(log.append(numbered(0, 3)))
@@ -150,7 +153,7 @@ class LostConnectionTests(PostgresHarness, SynchronousTestCase):
         assert self.wait(log.append(numbered(3, 5))) == range(4, 6)
 
     def test_unreachable(self) -> None:
-        """A store that cannot be reached when it is opened gives that error."""
+        """A store that cannot be reached when it is opened reports that error."""
         self.proxy.isDown = True
         opening = openPostgres(self.reactor, self.database())
         failure = self.failsWith(StoreFailed, opening)
@@ -166,10 +169,10 @@ class LostConnectionTests(PostgresHarness, SynchronousTestCase):
 
 
 class RestartTests(PostgresHarness, SynchronousTestCase):
-    """A server that ends and comes again."""
+    """A server that ends and starts again."""
 
     def restarted(self, how: signal.Signals) -> None:
-        """Everything goes on after a restart."""
+        """Demand that appends and reads succeed after a restart."""
         log = self.log()
         self.wait(log.append(numbered(0, 100)))
         self.server.stop(how)
@@ -179,9 +182,9 @@ class RestartTests(PostgresHarness, SynchronousTestCase):
         assert self.payloads(log) == [b"%d" % number for number in range(101)]
 
     def test_restarted(self) -> None:
-        """A server that was stopped and started."""
+        """The store continues after its server was stopped and started."""
         self.restarted(signal.SIGINT)
 
     def test_crashed(self) -> None:
-        """A server that crashed and recovered."""
+        """The store continues after its server crashed and recovered."""
         self.restarted(signal.SIGQUIT)

@@ -66,7 +66,7 @@ class WithoutStandbyTests(PostgresHarness, SynchronousTestCase):
         return payloads
 
     def back(self) -> None:
-        """Have commits confirmed, and wait until the store writes again."""
+        """Let commits be confirmed, and wait until the store writes again."""
         self.server.waitForStandbys("")
         while True:
             self.reactor.advance(1)
@@ -78,7 +78,7 @@ class WithoutStandbyTests(PostgresHarness, SynchronousTestCase):
                 return
 
     def test_writesFail(self) -> None:
-        """Writes fail with that reason, and nobody reads what no standby has."""
+        """Without a standby, writes fail for that reason, and unconfirmed records are not read."""
         self.server.waitForStandbys("nobody")
         writing = self.made.append([entry(b"unconfirmed")])
         assert self.seen() == [b"0", b"1", b"2"]
@@ -90,7 +90,10 @@ class WithoutStandbyTests(PostgresHarness, SynchronousTestCase):
         assert self.watcher.told == [("stopped", NO_STANDBY)]
 
     def test_resumed(self) -> None:
-        """When a standby confirms, what it had not is there, and writing goes on behind it."""
+        """
+        When a standby confirms, the record that was not confirmed is there, and appends continue
+        behind it.
+        """
         self.gone()
         self.back()
         assert self.seen() == [b"0", b"1", b"2", b"unconfirmed"]
@@ -100,7 +103,7 @@ class WithoutStandbyTests(PostgresHarness, SynchronousTestCase):
         assert self.watcher.told == [("stopped", NO_STANDBY), ("resumed",)]
 
     def test_stillGone(self) -> None:
-        """Attempts to go on fail as long as no standby confirms, and leave nothing behind."""
+        """While no standby confirms, attempts to continue fail, and leave nothing behind."""
         self.gone()
         for _ in range(3):
             self.reactor.advance(5)
@@ -112,7 +115,7 @@ class WithoutStandbyTests(PostgresHarness, SynchronousTestCase):
         assert self.made.bounds().last == 4
 
     def test_leases(self) -> None:
-        """Leases are renewed without a standby, so that nobody takes over."""
+        """Leases are renewed without a standby, so that no other broker takes over."""
         self.gone()
         [(before,)] = self.sql("SELECT expires FROM holder")
         deadline = time.monotonic() + 30
@@ -123,7 +126,7 @@ class WithoutStandbyTests(PostgresHarness, SynchronousTestCase):
             time.sleep(0.01)
 
     def ended(self, how: str) -> None:
-        """The wait of a commit is ended from outside: that does not make it durable."""
+        """Demand that a commit whose wait is ended from outside is not acknowledged as durable."""
         self.server.waitForStandbys("nobody")
         writing = self.made.append([entry(b"unconfirmed")])
         while not self.sql(f"SELECT {how}(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"):
@@ -134,7 +137,9 @@ class WithoutStandbyTests(PostgresHarness, SynchronousTestCase):
         assert self.wait(self.made.append([entry(b"next")])) == range(5, 6)
 
     def test_cancelled(self) -> None:
-        """A commit whose wait is cancelled is not acknowledged, though the server shows it."""
+        """
+        A commit whose wait is cancelled is not acknowledged, although the server shows its record.
+        """
         self.ended("pg_cancel_backend")
 
     def test_terminated(self) -> None:
@@ -142,7 +147,7 @@ class WithoutStandbyTests(PostgresHarness, SynchronousTestCase):
         self.ended("pg_terminate_backend")
 
     def test_closed(self) -> None:
-        """The store can be closed."""
+        """A store whose commit waits for a standby can be closed."""
         self.gone()
         with capturedLogs() as events:
             self.wait(self.opened.close())
@@ -160,7 +165,9 @@ class WithoutStandbyTests(PostgresHarness, SynchronousTestCase):
 
 
 class StandsStillTests(PostgresHarness, SynchronousTestCase):
-    """A server that takes connections and says nothing, as one whose disk or machine hangs."""
+    """
+    A server that accepts connections and does not answer, like one whose disk or machine hangs.
+    """
 
     def setUp(self) -> None:
         """Make a store behind a proxy, and renew its leases."""
@@ -197,7 +204,7 @@ class StandsStillTests(PostgresHarness, SynchronousTestCase):
         assert self.payloads(self.made) == [b"0", b"1", b"2", b"next"]
 
     def test_waits(self) -> None:
-        """A statement that waits for a lock of another connection is waited for."""
+        """A statement that waits for the lock of another connection is not given up."""
         with self.server.connect() as other:
             other.execute(f'SET search_path TO "{self.schema}"')
             other.execute("BEGIN")
@@ -212,10 +219,10 @@ class StandsStillTests(PostgresHarness, SynchronousTestCase):
 
 
 class TestConfirmed:
-    """L{confirmed}, by itself."""
+    """L{confirmed}, without a store."""
 
     def test_slow(self, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A commit that waits for something else than a standby is waited for."""
+        """A slow commit that waits for something else than a standby is not given up."""
         monkeypatch.setattr(confirming, "PATIENCE", 0.01)
         monkeypatch.setattr(confirming, "AGAIN", 0.01)
         asked: list[int] = []
@@ -243,7 +250,7 @@ class TestConfirmed:
             assert connection.execute("SELECT count(*) FROM slow").fetchone() == (1,)
 
     def test_errors(self, postgres: PostgresServer) -> None:
-        """An error of the commit is raised as any other, and a rolled back one is one."""
+        """An error of the commit is raised, and a commit that is rolled back is an error."""
         with postgres.connect() as connection:
             connection.execute(
                 "CREATE TEMPORARY TABLE slow (id int UNIQUE DEFERRABLE INITIALLY DEFERRED)"
@@ -259,7 +266,7 @@ class TestConfirmed:
                 confirmed(connection, lambda process: False)
 
     def test_noAnswer(self, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A server that does not even say why does not answer."""
+        """A server that does not even say what a commit waits for counts as not answering."""
         monkeypatch.setattr(confirming, "AGAIN", 0.0)
         monkeypatch.setattr(confirming, "_send", lambda *_: None)
         with postgres.connect() as connection:

@@ -42,7 +42,7 @@ def test_secrets() -> None:
 
 
 def test_settings(postgres: PostgresServer) -> None:
-    """A connection is in its schema, and does not stand still in transactions for ever."""
+    """A connection uses its schema, and its transactions may not stand still for ever."""
     connection = Database(postgres.source, 'a "b"', 2.5).connect("who it is")
     shown = [
         connection.execute(f"SHOW {name}").fetchone()
@@ -68,7 +68,7 @@ def test_settings(postgres: PostgresServer) -> None:
     ],
 )
 def test_synchronousCommit(postgres: PostgresServer, default: str, ours: str) -> None:
-    """Commits are durable even where the default is that they are not."""
+    """Commits are durable even if the server's default says that they are not."""
     source = f"{postgres.source} options='-c synchronous_commit={default}'"
     connection = Database(source).connect("test")
     shown = connection.execute("SHOW synchronous_commit").fetchone()
@@ -101,7 +101,7 @@ class TestReaders:
     """L{Readers}."""
 
     def one(self, connection: Connection) -> int:
-        """Ask for something, and say over which connection."""
+        """Read something, and return which connection was used."""
         connection.execute("SELECT 1")
         return int(connection.info.backend_pid)
 
@@ -129,7 +129,7 @@ class TestReaders:
         readers.close()
 
     def test_closed(self, postgres: PostgresServer) -> None:
-        """A connection that is in use when they are closed is closed afterwards."""
+        """A connection that is in use when the readers are closed is closed afterwards."""
         readers = Readers(Database(postgres.source), "test")
 
         def closing(connection: Connection) -> Connection:

@@ -26,7 +26,10 @@ REASON = WHY_NOT or ("PostgreSQL refuses to run in a name space of its own" if o
 
 @pytest.mark.skipif(bool(REASON), reason=REASON)
 def test_diskFull() -> None:
-    """Writers get an error, readers go on, and writing resumes when there is space again."""
+    """
+    On a full disk, writers get an error and readers continue; writing resumes when there is space
+    again.
+    """
     # Not in pytest's directory, to which the server's user has no access.
     place = tempfile.mkdtemp()
     done = subprocess.run(

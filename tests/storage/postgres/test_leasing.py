@@ -31,7 +31,7 @@ class LeaseTests(PostgresHarness, LeasedContract, SynchronousTestCase):
         return self.makeStore()
 
     def expire(self) -> None:
-        """Let the leases of the holder expire."""
+        """Let the holder's leases expire."""
         self.sql(
             "UPDATE holder SET expires = clock_timestamp() - interval '1 second'"
             " WHERE id IN (SELECT holder FROM log UNION SELECT holder FROM space)"
@@ -47,7 +47,7 @@ class LeaseTests(PostgresHarness, LeasedContract, SynchronousTestCase):
         assert self.sql("SELECT holder FROM log") == [(None,)]
 
     def test_nobodyTook(self) -> None:
-        """A broker whose time was over goes on if nobody has taken anything from it."""
+        """A broker whose leases have expired continues if no other broker has taken them."""
         log = self.opened(self.store())
         self.expire()
         assert self.wait(log.append(numbered(3, 4))) == range(4, 5)
@@ -87,7 +87,9 @@ class LeaseTests(PostgresHarness, LeasedContract, SynchronousTestCase):
             self.failsWith(LeaseLost, other.open("log"))
 
     def test_forgotten(self) -> None:
-        """A broker that was forgotten because it held nothing for long goes on all the same."""
+        """
+        A broker whose entry was deleted because it had no leases for long can open a log again.
+        """
         store: Any = self.store()
         self.wait(store.logs())
         self.sql("DELETE FROM holder")
@@ -102,7 +104,10 @@ class LeaseTests(PostgresHarness, LeasedContract, SynchronousTestCase):
         assert self.wait(log.append(numbered(0, 1))) == range(1, 2)
 
     def test_stillInATransaction(self) -> None:
-        """No other broker waits for one that hangs in a transaction."""
+        """
+        A broker that opens a log does not wait for another one that hangs in a transaction; it is
+        refused.
+        """
         one, other = self.brokers()
         self.opened(one)
         self.expire()
@@ -114,7 +119,7 @@ class LeaseTests(PostgresHarness, LeasedContract, SynchronousTestCase):
         assert self.wait(other.open("log")).bounds().count == 3
 
     def test_slowDatabase(self) -> None:
-        """While a commit waits for the database, what is there can be read."""
+        """While a commit waits for the database, stored records can be read."""
         log = self.opened(self.store())
         with self.server.connect() as standing:
             standing.execute(f'SET search_path TO "{self.schema}"')

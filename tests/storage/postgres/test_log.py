@@ -16,7 +16,7 @@ from tests.storage.postgres.harness import PostgresHarness
 
 
 class ViewTests(PostgresHarness, SynchronousTestCase):
-    """A broker has a log, and another one looks."""
+    """Views of a log that another broker writes."""
 
     def test_view(self) -> None:
         """A view has the records that are durable when it is read; its bounds do not change."""
@@ -53,7 +53,7 @@ class ViewTests(PostgresHarness, SynchronousTestCase):
         assert self.wait(view.subjects(b">")) == {b"s": SubjectTally(1, 2, 2)}
 
     def test_refusals(self) -> None:
-        """A view takes no appends, and there is none of a missing log."""
+        """A view refuses appends; a missing log has no view."""
         store: Any = self.store()
         self.wait(store.open("log"))
         view = self.wait(store.view("log"))
@@ -64,10 +64,12 @@ class ViewTests(PostgresHarness, SynchronousTestCase):
 
 
 class ReadTests(PostgresHarness, SynchronousTestCase):
-    """Reads that show what the reactor does not know of yet."""
+    """Reads of records that the reactor does not know yet."""
 
     def test_givenUp(self) -> None:
-        """A read that waits for an append ends with the log: no commit would end it."""
+        """
+        A read that waits for an append ends when the log is given up, as no commit would end it.
+        """
         store: Any = self.store()
         log = self.wait(store.open("log"))
         kept: list[Any] = []

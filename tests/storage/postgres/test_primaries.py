@@ -55,12 +55,12 @@ class Made(primaries.PrimaryConnection):
         """Nothing is open."""
 
     def close(self) -> None:
-        """Count it."""
+        """Count the closed connection."""
         self._server.closed += 1
 
     @property
     def info(self) -> Any:
-        """The shown description of the primary."""
+        """The primary's description in the log."""
         return type("Info", (), {"host": "h", "port": 1})
 
 
@@ -81,7 +81,9 @@ class TestPrimaries:
         ]
 
     def test_comparedSeldom(self) -> None:
-        """Servers that were compared lately are not compared for each connection."""
+        """
+        Servers that were compared a short time ago are not compared again for each connection.
+        """
         servers = [Server(1), Server(2)]
         known = Primaries()
         for _ in range(3):
@@ -142,13 +144,13 @@ class TestPrimaries:
             known.connect([Server(2, system=8)])
 
     def test_unknown(self) -> None:
-        """A server that does not say its timeline is used."""
+        """A server that does not report its timeline is used."""
         known = Primaries()
         known.connect([Server(0, system=0)])
         assert known.isCurrent(known.connect([Server(0, system=0)]))
 
     def test_noneAnswers(self) -> None:
-        """Without an answer there is an error of a server."""
+        """If no server answers, connecting raises a server's error."""
         servers = [Server(1), Server(1)]
         for server in servers:
             server.isDown = True
@@ -156,7 +158,10 @@ class TestPrimaries:
             Primaries().connect(servers)
 
     def test_timelineOf(self, postgres: PostgresServer) -> None:
-        """A server says its timeline; one that cannot has none, and the connection goes on."""
+        """
+        A server reports its timeline; if it cannot, the timeline is unknown and the connection
+        stays usable.
+        """
         with postgres.connect() as connection:
             timeline = timelineOf(connection)
             assert timeline.number == 1
@@ -176,7 +181,7 @@ class PromotionTests(StoreHarness, SynchronousTestCase):
     """A primary that dies, a standby that is promoted, and the old primary that comes back."""
 
     def setUp(self) -> None:
-        """Start both, and a store that is given both names."""
+        """Start a primary and a standby, and a store that is given both names."""
         self.reactor = PumpedReactor()
         self.old = PostgresServer()
         self.addCleanup(self.old.remove)
@@ -193,7 +198,7 @@ class PromotionTests(StoreHarness, SynchronousTestCase):
         self.wait(self.made.append(numbered(0, 3)))
 
     def wait(self, deferred: Any) -> Any:
-        """Turn the reactor until it has fired."""
+        """Turn the reactor until the Deferred has fired."""
         return self.reactor.wait(deferred)
 
     def makeStore(self) -> Any:
@@ -201,14 +206,14 @@ class PromotionTests(StoreHarness, SynchronousTestCase):
         return self.wait(openPostgres(self.reactor, self.database, self.now))
 
     def failOver(self) -> None:
-        """Promote the standby when it has all, and have the old primary come back."""
+        """Promote the standby when it has all records, and start the old primary again."""
         self.caughtUp()
         self.old.crash()
         self.new.promote()
         self.old.start()
 
     def caughtUp(self) -> None:
-        """Wait until the standby has all."""
+        """Wait until the standby has all records."""
         with self.old.connect() as primary, self.new.connect() as standby:
             [position] = primary.execute("SELECT pg_current_wal_lsn()").fetchone() or ()
             while standby.execute(
@@ -217,7 +222,7 @@ class PromotionTests(StoreHarness, SynchronousTestCase):
                 pass
 
     def appended(self, payload: bytes) -> range:
-        """Append until that is acknowledged."""
+        """Append until an append is acknowledged."""
         while True:
             try:
                 sequences: range = self.wait(self.made.append([entry(payload)]))
@@ -228,7 +233,10 @@ class PromotionTests(StoreHarness, SynchronousTestCase):
                 return sequences
 
     def test_promoted(self) -> None:
-        """Writing and reading go on where the standby is, though the old primary answers first."""
+        """
+        Writing and reading continue at the promoted standby, although the old primary answers
+        first.
+        """
         assert len(self.payloads(self.made)) == 3
         other: Any = self.makeStore()
         self.addCleanup(lambda: self.wait(other.close()))

@@ -54,7 +54,7 @@ def test_anotherVersion(postgres: PostgresServer, schema: str) -> None:
     "table", ["log (x integer)", "format (x integer)", "format (version integer)"]
 )
 def test_otherTables(postgres: PostgresServer, schema: str, table: str) -> None:
-    """Tables of somebody else that have our names are refused."""
+    """Tables of another program that have the store's names are refused."""
     postgres.execute(schema, f'CREATE SCHEMA "{schema}"')
     postgres.execute(schema, f"CREATE TABLE {table}")
     with pytest.raises(UnknownFormat, match="schema test"):

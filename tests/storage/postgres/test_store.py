@@ -67,27 +67,27 @@ class Watcher:
         self.told: list[tuple[Any, ...]] = []
 
     def recordsDamaged(self, log: str, start: int, stop: int, reason: str) -> None:
-        """Noted."""
+        """Note the damaged records."""
         self.told.append(("records", log, start, stop))
 
     def stateDamaged(self, space: str, key: bytes, reason: str) -> None:
-        """Noted."""
+        """Note the damaged state."""
         self.told.append(("state", space, key))
 
     def logQuarantined(self, log: str, reason: str) -> None:
-        """Noted."""
+        """Note the quarantined log."""
         self.told.append(("quarantined", log))
 
     def writesStopped(self, reason: str) -> None:
-        """Noted."""
+        """Note that writes stopped."""
         self.told.append(("stopped", reason))
 
     def writesResumed(self) -> None:
-        """Noted."""
+        """Note that writes resumed."""
         self.told.append(("resumed",))
 
     def logLost(self, log: str) -> None:
-        """Noted."""
+        """Note the lost log."""
         self.told.append(("lost", log))
 
 
@@ -106,7 +106,7 @@ class BeyondTests(PostgresHarness, SynchronousTestCase):
         assert verifyObject(ILeasedStore, self.store())
 
     def test_cancelled(self) -> None:
-        """Opening can be cancelled; what had been opened is closed again."""
+        """Opening can be cancelled; connections that had been opened are closed again."""
         opening = openPostgres(self.reactor, self.database(), self.now)
         opening.cancel()
         self.failsWith(CancelledError, opening)
@@ -124,7 +124,9 @@ class BeyondTests(PostgresHarness, SynchronousTestCase):
         assert str(failure) == "the database cannot be reached"
 
     def test_damagedRecord(self) -> None:
-        """A record that does not match its checksum is reported and left out, and nothing else."""
+        """
+        A record that does not match its checksum is reported and left out; all others are read.
+        """
         _, log, watcher = self.watched()
         self.wait(log.append(numbered(0, 5)))
         self.sql("UPDATE record SET data = set_byte(data, 41, 66) WHERE sequence IN (2, 5)")
@@ -137,7 +139,7 @@ class BeyondTests(PostgresHarness, SynchronousTestCase):
         assert len(watcher.told) == 2
 
     def test_manySubjects(self) -> None:
-        """A search among many subjects lets others have the connection in between."""
+        """A search among many subjects frees the connection for others in between."""
         store, log, _ = self.watched()
         names = [b"a.%03d.%c" % (number, b"xy"[number % 2]) for number in range(300)]
         self.wait(log.append([entry(b"", name) for name in names]))
@@ -169,7 +171,7 @@ class BeyondTests(PostgresHarness, SynchronousTestCase):
         assert watcher.told == [("records", "log", 2, 3)]
 
     def test_damagedState(self) -> None:
-        """A value that does not match its checksum is left out and told of."""
+        """A value that does not match its checksum is left out and reported."""
         store, _, watcher = self.watched()
         states = store.states("space")
         self.wait(states.change({b"a": b"1", b"b": b"2"}))
@@ -179,8 +181,8 @@ class BeyondTests(PostgresHarness, SynchronousTestCase):
 
     def test_full(self) -> None:
         """
-        A server without space refuses what is written; reads go on, and later writes succeed as
-        soon as there is space.
+        A server without space refuses writes; reads continue, and later writes succeed as soon as
+        there is space.
         """
         _, log, watcher = self.watched()
         self.wait(log.append(numbered(0, 2)))
@@ -203,7 +205,7 @@ class BeyondTests(PostgresHarness, SynchronousTestCase):
 
     def test_refusing(self) -> None:
         """
-        After another error nothing is written until the store has looked at everything again; the
+        After another error nothing is written until the store has verified its content again; the
         client's error names no table.
         """
         store, log, watcher = self.watched()
@@ -245,7 +247,7 @@ class BeyondTests(PostgresHarness, SynchronousTestCase):
         assert self.sql("SELECT count(*) FROM log") == [(0,)]
 
     def test_agesWithoutWriting(self) -> None:
-        """Nothing is asked of the database while no record is too old."""
+        """The database is not queried while no record is too old."""
         _, log, _ = self.watched()
         log.retain(Retention(age=10_000_000_000))
         self.wait(log.append(numbered(0, 3)))
@@ -261,7 +263,7 @@ HELD = Renewed(frozenset({5}), frozenset())
 
 class RenewedDatabase:
     """
-    Renews, or not.
+    A database that renews leases, or does not.
 
     @ivar renewals: how often it was asked.
     @ivar told: what was held each time.
@@ -305,7 +307,9 @@ def test_slowly() -> None:
 
 
 def test_sure() -> None:
-    """Leases last from when they were asked for; a renewal counts when what was lost is known."""
+    """
+    Leases count from when they were requested; a renewal counts as soon as lost leases are known.
+    """
     database = RenewedDatabase()
     database.answer = Deferred()
     sure = [database.renewing.isSure]
@@ -323,8 +327,8 @@ def test_sure() -> None:
     assert sure == [True, True, False, True, False]
 
 
-def test_saidOnce() -> None:
-    """A failed renewal of leases is logged once when failures begin, and tried again."""
+def test_loggedOnce() -> None:
+    """Failing renewals of leases are logged once, and tried again."""
     database = RenewedDatabase()
     with capturedLogs() as events:
         for works in (False, False, True, False):
@@ -335,7 +339,7 @@ def test_saidOnce() -> None:
 
 
 def test_stopped() -> None:
-    """Nothing is renewed, told or left in the reactor afterwards."""
+    """After renewing was stopped, nothing is renewed or reported, and no timer is left."""
     database = RenewedDatabase()
     database.renewing.stop()
     assert database.clock.getDelayedCalls() == []
@@ -358,7 +362,7 @@ class DamageTests(PostgresHarness, SynchronousTestCase):
         return bounds.count, bounds.size, {key: tally.count for key, tally in tallies.items()}
 
     def test_counts(self) -> None:
-        """A damaged record is not counted any more when it is found, also after a restart."""
+        """A damaged record is not counted any more once it is found, also after a restart."""
         store: Any = self.store()
         log = self.wait(store.open("log"))
         self.wait(log.append([*numbered(0, 5), *numbered(5, 10, b"t")]))
@@ -388,7 +392,9 @@ class DamageTests(PostgresHarness, SynchronousTestCase):
         assert self.sql("SELECT count(*) FROM damaged") == [(0,)]
 
     def test_gone(self) -> None:
-        """Records that are gone from the table are counted no more when the log is opened."""
+        """
+        Records that are missing from the table are not counted any more when the log is opened.
+        """
         store: Any = self.store()
         log = self.wait(store.open("log"))
         self.wait(log.append(numbered(0, 10)))
@@ -404,7 +410,10 @@ class DamageTests(PostgresHarness, SynchronousTestCase):
         assert [formatEvent(event) for event in events] == ["3 records of log are gone"]
 
     def test_notStored(self) -> None:
-        """If that cannot be stored, the damage is reported, and counted when it is found again."""
+        """
+        If the reduced count cannot be stored, the damage is reported, and the count falls when the
+        damage is found again.
+        """
         log: Any = self.wait(self.store().open("log"))
         self.wait(log.append(numbered(0, 3)))
         self.sql("UPDATE record SET data = set_byte(data, 41, 66) WHERE sequence = 2")

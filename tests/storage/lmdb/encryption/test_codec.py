@@ -15,7 +15,7 @@ MARK = b"the mark"
 
 
 def test_values() -> None:
-    """A value comes back, from either of two copies where it is stored twice."""
+    """A value is read unchanged, from either of two copies if it is stored twice."""
     key = rowKey(5)
     raw = PLAIN.fold(MARK, 3, key, b"value")
     assert PLAIN.unfold(raw, key) == b"value"

@@ -49,7 +49,9 @@ def contents(path: Path, encryption: Encryption | None = KEY) -> tuple[Any, ...]
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Path:
-    """A store without a key, with all there can be, and records in its journal only."""
+    """
+    A store without a key, with records, deletions and state, and with records in its journal only.
+    """
     path = tmp_path / "store"
     reactor, store = opened(path)
     for name in ("many", "sole"):
@@ -73,7 +75,7 @@ def plain(tmp_path: Path) -> Path:
 
 
 def test_encrypted(plain: Path) -> None:
-    """With a key, the next start encrypts a store; all is there, and nothing in the clear."""
+    """With a key, the next start encrypts a store; no record is lost, and no plain text remains."""
     before = contents(plain, None)
     assert before[0]["many"][0].last == 1001
     assert contents(plain) == before
@@ -87,7 +89,10 @@ def test_encrypted(plain: Path) -> None:
 
 @pytest.mark.parametrize("moment", ["rewrite", "replace", "syncDirectory", "writeFormat"])
 def test_cutOff(plain: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
-    """Wherever that is cut off, the next start with the key goes on, and nothing is lost."""
+    """
+    If encrypting is cut off at any moment, the next start with the key completes it, and no record
+    is lost.
+    """
     before = contents(plain, None)
 
     def stop(*_: object) -> None:
@@ -102,7 +107,7 @@ def test_cutOff(plain: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> No
 
 
 def test_damaged(plain: Path) -> None:
-    """A damaged record stays the only one that is lost, and is reported."""
+    """A damaged record is reported, and is the only lost one."""
     damage(plain / "data.mdb", PAYLOAD % 300)
     contents(plain, None)  # It is counted until it is found.
     before = contents(plain, None)

@@ -24,7 +24,7 @@ from natsbroker.testing.pumped import PumpedReactor
 
 
 class Store:
-    """Opens a store again and again."""
+    """A store that is opened again and again."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -41,7 +41,7 @@ class Store:
             self.reactor.wait(store.close())
 
     def files(self) -> dict[str, bytes]:
-        """The content of its files, but for the lock."""
+        """The content of the store's files, except the lock."""
         return {
             path.name: path.read_bytes() for path in self.path.iterdir() if "lock" not in path.name
         }
@@ -67,7 +67,7 @@ def store(tmp_path: Path) -> Store:
     ],
 )
 def test_wrongKey(store: Store, encryption: Encryption | None, text: str) -> None:
-    """With another key, or none, a start and a check say so, and nothing is touched."""
+    """With a wrong key or none, a start and a check report this, and change no file."""
     before = store.files()
     with pytest.raises(StoreEncrypted, match=text):
         store.append(encryption, b"2")
@@ -78,15 +78,15 @@ def test_wrongKey(store: Store, encryption: Encryption | None, text: str) -> Non
 
 
 def test_check(store: Store) -> None:
-    """With its key a store is checked as another is."""
+    """A store with a key is checked like one without."""
     [log] = checkDirectory(store.path, Encryption("one")).logs.values()
     assert (log.row.name, log.row.count, log.damaged) == ("log", 1, [])
 
 
 def test_rotation(store: Store) -> None:
     """
-    With the previous key, a start changes the key: older records are there, the older key opens
-    nothing any more, and newer records have a key that it never had.
+    With the previous key, a start changes the key: older records stay readable, the older key opens
+    nothing any more, and newer records are never encrypted with it.
     """
     older = {name: store.files()[name] for name in FILES}
     assert store.append(Encryption("two", previous="one"), b"2") == [b"1", b"2"]
@@ -139,7 +139,7 @@ def test_cutOffRotation(store: Store) -> None:
     assert store.append(Encryption("two", previous="one"), b"3") == [b"1", b"2", b"3"]
 
 
-def test_quiet() -> None:
-    """The keys are in no C{repr}, and the sentences name the folder."""
+def test_keysAreNotShown() -> None:
+    """The keys are in no C{repr}; the error about missing keys names the folder."""
     assert repr(Encryption("hush", "aes", "hush")) == "Encryption(cipher='aes')"
     assert "/place" in str(keysMissing(Path("/place")))

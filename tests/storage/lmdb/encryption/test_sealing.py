@@ -31,7 +31,7 @@ class EncryptedStoreTests(LMDBContracts, SynchronousTestCase):
 
 
 def codec(*keys: StoreKey) -> SealedCodec:
-    """With some keys."""
+    """A codec with some keys."""
     return SealedCodec(keys or (StoreKey(1, CHACHA, b"k" * 32),), b"h" * 32)
 
 
@@ -84,14 +84,14 @@ def test_otherPlace() -> None:
 
 
 def test_olderKey() -> None:
-    """Records keep the key that they were written with."""
+    """A record is read with the key with which it was written."""
     old, new = StoreKey(1, CHACHA, b"k" * 32), StoreKey(2, AES, b"n" * 32)
     closed = [*codec(old).closeRecords(blobsOf(2)), *codec(old, new).closeRecords(blobsOf(2))]
     assert [codec(old, new).openRecord(blob) for blob in closed] == blobsOf(2) * 2
 
 
 def test_damagedStaysSo() -> None:
-    """A damaged record is not given a checksum of its own, in either direction."""
+    """A damaged record does not get a valid checksum when its store is encrypted or decrypted."""
     sealed = codec()
     blobs = blobsOf(3)
     blobs[1] = blobs[1][:-1] + b"X"
@@ -111,7 +111,7 @@ def test_damagedStaysSo() -> None:
 
 @pytest.mark.parametrize("place", [3, 90])
 def test_damagedBlock(place: int) -> None:
-    """Of a block whose head or table is damaged, every record is read."""
+    """If the head or the table of a block is damaged, every record in the block is still read."""
     sealed = codec()
     [contents] = chunks(range(1, 4), blobsOf(3))
     stored = bytearray(sealed.block(MARK, 7, 1, contents))
@@ -122,7 +122,7 @@ def test_damagedBlock(place: int) -> None:
 
 
 def test_values() -> None:
-    """Values and their keys are encrypted, or keyed hashes, but for the name of a space."""
+    """Values and their keys are encrypted or hashed with a key, except the name of a space."""
     sealed = codec()
     key, raw = sealed.foldState(MARK, 5, "space", b"consumer/one", b"its state")
     assert key[:7] == b"S\x05space"

@@ -13,7 +13,7 @@ ALL = PatternSearch(b">")
 
 
 def namesOf(names: SubjectNames) -> list[bytes]:
-    """All that are known of log 1."""
+    """All known names of log 1."""
     some = names.find(1, ALL, b"")
     assert some is not None
     return some[0]
@@ -31,7 +31,7 @@ def test_learnt() -> None:
 
 
 def test_commitUnderway() -> None:
-    """A commit that began before they are read, and ends behind what is read, is in them."""
+    """Names of a commit that began before the names were read are included."""
     names = SubjectNames()
     names.adding({1: [b"underway"]}, {1: 1})
     names.learn(1, lambda: [])
@@ -51,7 +51,7 @@ def test_commitMeanwhile() -> None:
 
 
 def test_stale() -> None:
-    """When most are gone from the database, they are read again."""
+    """If most names are gone from the database, the names are read again."""
     names = SubjectNames()
     names.learn(1, lambda: (b"%d" % number for number in range(STALE)))
     names.adding({1: [b"one"]}, {1: 1})

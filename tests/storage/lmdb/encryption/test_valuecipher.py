@@ -19,7 +19,7 @@ def test_plain() -> None:
 
 
 def test_keys() -> None:
-    """A value is read with its key, which may be the previous one, and with no other."""
+    """A value is read with its key, also if that is the previous one, and with no other key."""
     stored = ValueCipher(Encryption("first"), SALT).close(VALUE)
     assert b"secret" not in stored
     assert ValueCipher(Encryption("second", previous="first"), SALT).open(stored) == VALUE
