@@ -94,7 +94,7 @@ WRITES: dict[str, tuple[str, ...] | str] = {
     ),
     "streaming/ledger.py": within(
         "tests/streaming/test_ledger.py",
-        *("TestFailures::test_progress", "TestFailures::test_whoeverWaits"),
+        *("TestFailures::test_progress", "TestFailures::test_failedDeletion"),
     ),
     "streaming/model.py": "publishers have the error",
 }

@@ -11,7 +11,7 @@ from natsbroker.testing.memory import MemoryBroker, MemoryConnection
 
 
 def request(client: MemoryConnection, subject: str, message: Any, kind: Any) -> Any:
-    """Send a request on a connection, and give the answer."""
+    """Send a request on a connection, and return the answer."""
     data = message.SerializeToString()
     answer = client.request(
         b"PUB %b _INBOX.reply %d\r\n%b\r\n" % (subject.encode(), len(data), data)
@@ -34,13 +34,13 @@ def joined(broker: MemoryBroker, options: dict[str, Any] | None = None) -> Memor
 
 
 def publish(client: MemoryConnection, channel: str) -> str:
-    """Publish something; give the error."""
+    """Publish a message; return the error."""
     message = protocol.PubMsg(clientID="me", guid="g", subject=channel, data=b"x", connID=b"c")
     return str(request(client, f"_STAN.pub.test-cluster.{channel}", message, protocol.PubAck).error)
 
 
 def asked(client: MemoryConnection, call: str, question: bytes = b"") -> bytes:
-    """Ask something about the channels; give the answer."""
+    """Request something about the channels; return the answer."""
     line = b"PUB $NB.API.CHANNEL.%b _INBOX.reply %d\r\n" % (call.encode(), len(question))
     answer = client.request(line + question + b"\r\n")
     head, _, body = answer.partition(b"\r\n")

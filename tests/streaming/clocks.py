@@ -66,9 +66,7 @@ class History:
         self.again = self.gone = 0
 
     def run(self, steps: int) -> None:
-        """
-        Let some things happen, and look after each of them.
-        """
+        """Run random steps, and check the promises after each."""
         for _ in range(steps):
             self._random.choice((self._publish, self._publish, self._pass, self._set, self._ack))()
             self._look()
@@ -78,9 +76,7 @@ class History:
         assert self._client.publish("foo", b"x") == ""
 
     def _pass(self) -> None:
-        """
-        Let time pass, in steps so small that each delivery is seen when it comes.
-        """
+        """Let time pass, in steps so small that each delivery is noticed when it comes."""
         for _ in range(self._random.randrange(1, 200)):
             self._advance()
 
@@ -97,9 +93,7 @@ class History:
             del self._sent[sequence]
 
     def _look(self) -> None:
-        """
-        Compare what came, and what is there, with what should be.
-        """
+        """Compare the messages that came, and those that are stored, with the expected ones."""
         self._latest = max(self._latest, self._stage.now())
         messages = self._listener.taken()
         times, self._listener.times = self._listener.times, []
@@ -117,9 +111,7 @@ class History:
         self._lookAtAges()
 
     def _lookAtAges(self) -> None:
-        """
-        See that nothing went too early.
-        """
+        """Demand that no message was removed too early."""
         bounds = self._stage.service.context.channels.get("foo").bounds  # type: ignore[union-attr]
         young = [number for number, at in self._times.items() if at >= self._latest - AGE * SECOND]
         if young:
@@ -129,9 +121,7 @@ class History:
             del self._sent[sequence]  # it is not there any more, and does not come again
 
     def end(self) -> None:
-        """
-        Let everything grow old: all of it goes, whatever the clock showed before.
-        """
+        """Let all messages expire: all are removed, whatever the clock showed before."""
         last = max(self._times.values(), default=0)
         self._stage.steps += max(last - self._stage.now(), 0) // SECOND + AGE + 1
         for _ in range(40):
@@ -140,9 +130,7 @@ class History:
 
 
 def main() -> None:
-    """
-    The long form.
-    """
+    """Play some histories from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--histories", type=int, default=100)
     parser.add_argument("--first", type=int, default=0, help="the first seed")

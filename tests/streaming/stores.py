@@ -44,7 +44,7 @@ class HeldStore:
         self._logs: dict[str, HeldLog] = {}
 
     def do(self, call: Callable[[], Any]) -> Deferred[Any]:
-        """Do something when the test says so."""
+        """Do something when the test commits."""
         done: Deferred[Any] = Deferred()
         self.waiting.append((done, call))
         if not self.isHeld:
@@ -52,7 +52,7 @@ class HeldStore:
         return done
 
     def commit(self) -> None:
-        """Do, or fail, what waits."""
+        """Do, or fail, the waiting requests."""
         waiting, self.waiting = self.waiting, []
         for done, call in waiting:
             if self.failing is not None:
@@ -93,7 +93,7 @@ def _pass(result: Any, done: Deferred[Any]) -> None:
 @implementer(IRetainedLog)
 class HeldLog:
     """
-    A log of a L{HeldStore}.
+    A log in a L{HeldStore}.
 
     @ivar appends: how many records each append brought.
     """
@@ -187,6 +187,9 @@ class Shared:
     """
 
     def __init__(self, inner: MemoryStore) -> None:
+        """
+        Free the leases: the first waiting broker gets them, and the old holder is not notified.
+        """
         self.inner = inner
         self.holder: LeasedStore | None = None
         self.waiting: list[tuple[LeasedStore, str, Deferred[Any]]] = []
@@ -213,7 +216,7 @@ class LeasedStore(HeldStore):
         self._watchers: list[Any] = []
 
     def do(self, call: Callable[[], Any]) -> Deferred[Any]:
-        """Do something, if this broker may."""
+        """Do something, if this broker holds the leases."""
         if self._isClosed:
             return fail(StoreClosed("closed"))
         if self.shared.holder is None:

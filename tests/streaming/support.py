@@ -97,13 +97,13 @@ class Stage:
         return round((self.clock.seconds() + self.steps) * SECOND)
 
     def newInbox(self) -> bytes:
-        """A subject that nobody else has."""
+        """A subject that no other test client uses."""
         return b"_INBOX.%022d" % next(self._inboxes)
 
     # The service.
 
     def start(self) -> None:
-        """Start the service; it is ready afterwards."""
+        """Start the service, and wait until it is ready."""
         outcome: list[Any] = []
         self.service.startService()
         self.service.whenPrepared().addBoth(outcome.append)
@@ -111,7 +111,7 @@ class Stage:
         assert outcome == [None], outcome
 
     def stop(self) -> None:
-        """Stop the service as it should be."""
+        """Stop the service properly."""
         outcome: list[Any] = []
         self.service.stopService().addBoth(outcome.append)
         self.settle()
@@ -120,8 +120,8 @@ class Stage:
 
     def crash(self) -> None:
         """
-        End the service as kill -9 would: nothing more is written. The clients do not
-        notice and stay, and so does the time.
+        End the service as kill -9 would: nothing more is written, and clients keep their
+        connections.
         """
         context = self.service.context
         self.service.dispatcher.stop()
@@ -145,7 +145,7 @@ class Stage:
     # Time.
 
     def settle(self) -> None:
-        """Let happen what happens at once."""
+        """Run the calls that are due now."""
         for _ in range(1000):
             due = [call.getTime() for call in self.clock.getDelayedCalls()]
             if not due or min(due) > self.clock.seconds():
@@ -172,7 +172,7 @@ class Stage:
 
     def ask(self, subject: bytes, request: Any, kind: Any, origin: object = None) -> Any:
         """
-        Send a request and give the answer.
+        Send a request and return the answer.
 
         @param request: a message of the protocol, or bytes.
         @param kind: the class of the answer.
@@ -185,12 +185,12 @@ class Stage:
         return kind.FromString(inbox.got[0].payload) if inbox.got else None
 
     def send(self, subject: bytes, request: Any, reply: bytes = b"", origin: object = None) -> None:
-        """Send something, and let nothing happen yet."""
+        """Send a message, without letting the service react yet."""
         data = request if isinstance(request, bytes) else request.SerializeToString()
         self.bus.publish(Message(subject, data, reply, origin=origin or _ANYBODY))
 
     def client(self, clientID: str = "me", **more: Any) -> Client:
-        """A client that is connected."""
+        """A connected client."""
         client = Client(self, clientID, **more)
         response = client.connect()
         assert response is not None and not response.error, response
@@ -200,7 +200,7 @@ class Stage:
 @implementer(ISubscriber)
 class Inbox:
     """
-    Somewhere to be sent messages.
+    An inbox that collects messages.
 
     @ivar subject: where.
     @ivar got: what came.
@@ -221,7 +221,7 @@ class Inbox:
         """Nothing to do: the subscription ends with the client."""
 
     def close(self) -> None:
-        """Be there no more."""
+        """Unsubscribe the inbox."""
         self._subscription.cancel()
 
 
@@ -259,11 +259,11 @@ class Client:
             self.stage.bus.publish(Message(message.reply, origin=self.origin))
 
     def ask(self, subject: bytes, request: Any, kind: Any) -> Any:
-        """Send a request and give the answer; see L{Stage.ask}."""
+        """Send a request and return the answer; see L{Stage.ask}."""
         return self.stage.ask(subject, request, kind, self.origin)
 
     def connect(self, **more: Any) -> Any:
-        """Connect; give the answer."""
+        """Connect; return the answer."""
         request = protocol.ConnectRequest(
             clientID=self.clientID,
             heartbeatInbox=self.heartbeats.subject.decode(),
@@ -278,14 +278,14 @@ class Client:
         return self.ask(subject, request, protocol.ConnectResponse)
 
     def ping(self, connID: bytes | None = None) -> str | None:
-        """Ping; give the error, or C{None} if no answer comes."""
+        """Ping; return the error, or C{None} if no answer comes."""
         subject = b"_STAN.discover." + self.cluster + b".pings"
         ping = protocol.Ping(connID=self.connID if connID is None else connID)
         response = self.ask(subject, ping, protocol.PingResponse)
         return None if response is None else response.error
 
     def close(self, clientID: str | None = None) -> str:
-        """Close the connection; give the error."""
+        """Close the connection; return the error."""
         request = protocol.CloseRequest(clientID=clientID or self.clientID)
         response = self.ask(b"_STAN.close." + self.cluster, request, protocol.CloseResponse)
         return str(response.error)
@@ -304,7 +304,7 @@ class Client:
         return message
 
     def publish(self, channel: str, data: bytes = b"", **more: Any) -> str | None:
-        """Publish, and give the error of the PubAck; C{None} if none comes."""
+        """Publish, and return the error of the PubAck; C{None} if none comes."""
         message = self.pubMsg(channel, data, **more)
         subject = b"_STAN.pub." + self.cluster + b"." + (channel.encode() or b"none")
         ack = self.ask(subject, message, protocol.PubAck)
@@ -312,7 +312,7 @@ class Client:
         return None if ack is None else str(ack.error)
 
     def publishMany(self, channel: str, data: list[bytes]) -> Inbox:
-        """Publish several in one chunk of input; what comes back is in the inbox."""
+        """Publish several messages in one chunk of input; the inbox collects the answers."""
         inbox = Inbox(self.stage)
         subject = b"_STAN.pub." + self.cluster + b"." + channel.encode()
         for byte in data:
@@ -320,7 +320,7 @@ class Client:
         return inbox
 
     def subscribe(self, channel: str, **more: Any) -> Listener:
-        """Subscribe, and be sure that it works."""
+        """Subscribe, and demand success."""
         listener = Listener(self, channel)
         error = listener.subscribe(**more)
         assert error == "", error
@@ -369,7 +369,7 @@ class Listener:
         return request
 
     def subscribe(self, **more: Any) -> str:
-        """Subscribe; give the error. C{isAcking} is whether messages are acknowledged."""
+        """Subscribe; return the error. C{isAcking} is whether messages are acknowledged."""
         self.isAcking = more.pop("isAcking", self.isAcking)
         self.answer = None
         answers = Inbox(self.stage, self._answered)
@@ -390,16 +390,16 @@ class Listener:
             self.stage.send(self.ackInbox, ack, origin=self.client.origin)
 
     def ackNow(self, *sequences: int) -> None:
-        """Acknowledge messages, and let happen what follows."""
+        """Acknowledge messages, and run the calls that are due then."""
         self.ack(*sequences)
         self.stage.settle()
 
     def unsubscribe(self) -> str:
-        """End the subscription for good; give the error."""
+        """Unsubscribe; return the error."""
         return self._end(b"_STAN.unsub.")
 
     def close(self) -> str:
-        """End the subscription, so that a durable one can be resumed; give the error."""
+        """Close the subscription, so that a durable one can be resumed; return the error."""
         return self._end(b"_STAN.subclose.")
 
     def _end(self, prefix: bytes) -> str:
@@ -418,17 +418,20 @@ class Listener:
 
     @property
     def sequences(self) -> list[int]:
-        """The sequences of the messages that came since the last look."""
+        """The sequences of the messages that came since the last call."""
         return [message.sequence for message in self.taken()]
 
     @property
     def data(self) -> list[bytes]:
-        """The data of the messages that came since the last look."""
+        """The data of the messages that came since the last call."""
         return [message.data for message in self.taken()]
 
     @property
     def again(self) -> list[tuple[int, int]]:
-        """Sequence and redelivery count of what came; the count is 0 for what is new."""
+        """
+        The sequence and redelivery count of each message since the last call; the count is 0 for a
+        new message.
+        """
         return [
             (message.sequence, message.redeliveryCount if message.redelivered else 0)
             for message in self.taken()
@@ -436,9 +439,7 @@ class Listener:
 
 
 class _Lent:
-    """
-    A store that is not closed with the service that uses it.
-    """
+    """A store that stays open when its service stops."""
 
     def __init__(self, store: Any) -> None:
         self._store = store
@@ -447,7 +448,7 @@ class _Lent:
         return getattr(self._store, name)
 
     def close(self) -> Deferred[None]:
-        """Leave the store as it is."""
+        """Leave the store open."""
         return succeed(None)
 
 

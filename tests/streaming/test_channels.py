@@ -46,7 +46,10 @@ def test_neverUsed() -> None:
 
 
 def test_subscribed() -> None:
-    """A channel with an active subscription stays, and has the whole time after the last left."""
+    """
+    A channel with an active subscription stays; after the last subscription, it has its whole time
+    again.
+    """
     stage = Stage(OPTIONS)
     client = stage.client()
     one, two = client.subscribe("foo"), client.subscribe("foo")
@@ -61,7 +64,9 @@ def test_subscribed() -> None:
 
 
 def test_offlineDoesNotCount() -> None:
-    """Offline durable subscriptions do not keep a channel. They are deleted with it."""
+    """
+    Offline durable subscriptions do not keep a channel from being deleted, and are deleted with it.
+    """
     stage = Stage(OPTIONS)
     client = stage.client()
     client.subscribe("foo", durableName="d").close()
@@ -78,7 +83,7 @@ def test_offlineDoesNotCount() -> None:
 
 
 def test_clientDies() -> None:
-    """A client that is gone leaves its channels."""
+    """A channel is deleted some time after its only client has left."""
     stage = Stage(OPTIONS)
     client = stage.client()
     client.subscribe("foo")
@@ -87,8 +92,8 @@ def test_clientDies() -> None:
     assert stage.model.channelNames() == []
 
 
-def test_beginsAnew() -> None:
-    """A channel that is used again after its deletion is a new one."""
+def test_createdAgain() -> None:
+    """A channel that is used after its deletion is a new one."""
     stage = Stage(OPTIONS)
     client = stage.client()
     client.publish("foo", b"old")
@@ -114,7 +119,7 @@ def test_whileItIsDeleted() -> None:
 
 
 def test_cannotBeDeleted() -> None:
-    """A channel that cannot be deleted now is tried again."""
+    """The deletion of a channel that fails is tried again."""
     stage = Stage(OPTIONS, held)
     client = stage.client()
     client.publish("foo", b"1")
@@ -159,7 +164,7 @@ def test_whileSomethingIsStored() -> None:
 
 
 def test_afterRestart() -> None:
-    """A channel that is found in the store has the whole time."""
+    """A channel that is found in the store after a restart has its whole time again."""
     stage = Stage(OPTIONS)
     stage.client().publish("foo", b"1")
     stage.advance(9)
@@ -172,7 +177,7 @@ def test_afterRestart() -> None:
 
 
 def test_someChannels() -> None:
-    """The limit can hold for some channels only."""
+    """The limit can be set for some channels only."""
     settings = Streaming(channels={"tmp.>": {"max_inactivity": 5.0}})
     stage = Stage(settings)
     client = stage.client()
@@ -195,7 +200,7 @@ class Shelf:
         )
 
     def outcome(self, deferred: Any) -> list[Any]:
-        """The outcome of a Deferred, in a list that is empty before."""
+        """The list that gets the outcome of a Deferred."""
         outcomes: list[Any] = []
         deferred.addBoth(outcomes.append)
         return outcomes
@@ -210,7 +215,7 @@ class TestDemand:
     """Channels that are created at their first use."""
 
     def test_newChannel(self) -> None:
-        """A new channel is there at once; its log is opened, and named after it."""
+        """A new channel exists at once; its log is opened under the channel's name."""
         shelf = Shelf()
         channel = shelf.channels.demand("foo")
         assert shelf.channels.demand("foo") is channel is shelf.channels.get("foo")
@@ -222,7 +227,7 @@ class TestDemand:
         assert channel.log.name == "stan/c/foo"
 
     def test_tooMany(self) -> None:
-        """There are not more than the limit, those being opened included."""
+        """The number of channels is limited, those being opened included."""
         shelf = Shelf(Streaming(max_channels=1))
         shelf.channels.demand("foo")
         with pytest.raises(Refused, match=errors.TOO_MANY_CHANNELS):
@@ -230,7 +235,7 @@ class TestDemand:
         assert shelf.channels.demand("foo")
 
     def test_anyNumber(self) -> None:
-        """0 is without limit."""
+        """The limit 0 means any number of channels."""
         shelf = Shelf(Streaming(max_channels=0))
         for number in range(200):
             shelf.channels.demand(f"c{number}")
@@ -248,7 +253,7 @@ class TestDemand:
         )
 
     def test_cannotBeOpened(self) -> None:
-        """If the log cannot be opened, waiting requests fail, and the channel is no more."""
+        """If the log cannot be opened, waiting requests fail, and the channel is removed."""
         shelf = Shelf()
         channel = shelf.channels.demand("foo")
         opened = shelf.outcome(channel.whenOpen())
@@ -263,7 +268,7 @@ class TestDemand:
         assert again.isOpen
 
     def test_limits(self) -> None:
-        """A channel keeps as much as its limits say."""
+        """A channel keeps as many messages as its limits allow."""
         settings = Streaming(channels={"foo": {"max_msgs": 2}})
         channel = Shelf(settings, isHeld=False).channels.demand("foo")
         channel.append(entries(b"1", b"2", b"3"))
@@ -275,7 +280,7 @@ class TestAppend:
     """L{Channel.append}."""
 
     def test_orderWhileOpening(self) -> None:
-        """A message appended before the log is open comes first."""
+        """Messages that were appended before the log was open are stored first."""
         shelf = Shelf()
         channel = shelf.channels.demand("foo")
         first = shelf.outcome(channel.append(entries(b"1")))
@@ -299,19 +304,19 @@ class TestAppend:
         assert (channel.last, channel.inFlight) == (1, 0)
 
     def test_tooLarge(self) -> None:
-        """A message that the store refuses to take at all is an outcome, too."""
+        """A message that is too large for the store gets that error."""
         channel = Shelf(isHeld=False).channels.demand("foo")
         outcome = Shelf().outcome(channel.append([(b"x" * 70_000, b"", b"", 0)]))
         assert outcome[0].type is ValueError
         assert channel.inFlight == 0
 
     def test_timestamps(self) -> None:
-        """Timestamps never go back, whatever the clock does."""
+        """Timestamps never fall, whatever the clock does."""
         channel = Shelf(isHeld=False).channels.demand("foo")
         assert [channel.timestamp(number) for number in (5, 3, 7)] == [5, 5, 7]
 
     def test_timestampsWhileOpening(self) -> None:
-        """The timestamp of what waits for a new channel's log counts after the log is there."""
+        """Timestamps do not fall when a new channel's log is opened."""
         shelf = Shelf()
         channel = shelf.channels.demand("foo")
         assert channel.timestamp(50) == 50
@@ -320,7 +325,7 @@ class TestAppend:
         assert channel.timestamp(7) == 50
 
     def test_timestampsGoOn(self) -> None:
-        """A channel that is opened again goes on from its last timestamp."""
+        """Timestamps of a channel that is opened again continue from the last one."""
         shelf = Shelf(isHeld=False)
         shelf.channels.demand("foo").append([(b"foo", b"", b"x", 50)])
         again = Channels(shelf.store, Streaming(cluster_id="c"), lambda channel: None)
@@ -334,7 +339,7 @@ class TestSettled:
     """L{Channel.settled}."""
 
     def test_waits(self) -> None:
-        """A wait fires when earlier appends are durable."""
+        """L{Channel.settled} fires when earlier appends are durable."""
         shelf = Shelf()
         channel = shelf.channels.demand("foo")
         channel.append(entries(b"1"))
@@ -345,7 +350,7 @@ class TestSettled:
         assert settled == [None]
 
     def test_failure(self) -> None:
-        """A wait fires also when earlier appends failed."""
+        """L{Channel.settled} fires also when earlier appends failed."""
         shelf = Shelf(isHeld=False)
         channel = shelf.channels.demand("foo")
         shelf.store.isHeld, shelf.store.failing = True, StoreFull("full")
@@ -355,7 +360,7 @@ class TestSettled:
         assert (len(failed), settled) == (1, [None])
 
     def test_idle(self) -> None:
-        """A wait fires at once when nothing is being stored."""
+        """L{Channel.settled} fires at once when nothing is being stored."""
         shelf = Shelf(isHeld=False)
         channel = shelf.channels.demand("foo")
         assert shelf.outcome(ensureDeferred(channel.settled())) == [None]
@@ -365,7 +370,7 @@ class TestRecover:
     """L{Channels.recover}."""
 
     def test_finds(self) -> None:
-        """The cluster's channels are found again, and no logs of others."""
+        """The cluster's channels are found again; logs of other programs are ignored."""
         shelf = Shelf(isHeld=False)
         shelf.channels.demand("foo").append(entries(b"1"))
         shelf.store.open("stan/other/bar")
@@ -377,7 +382,7 @@ class TestRecover:
         assert [(channel.name, channel.last) for channel in again] == [("foo", 1)]
 
     def test_fails(self) -> None:
-        """If a log cannot be opened, that is the reason why nothing is recovered."""
+        """If a log cannot be opened, recovery fails with that error."""
         shelf = Shelf(isHeld=False)
         shelf.channels.demand("foo")
         shelf.store.failing = StoreFull("full")
@@ -389,7 +394,7 @@ class TestDrop:
     """L{Channels.drop}."""
 
     def test_drops(self) -> None:
-        """A channel is refused while it is being deleted, and begins again afterwards."""
+        """A channel is refused while it is being deleted; afterwards, it begins again."""
         shelf = Shelf(isHeld=False)
         channel = shelf.channels.demand("foo")
         channel.append(entries(b"1"))
@@ -405,7 +410,7 @@ class TestDrop:
         assert again.bounds.last == 0
 
     def test_fails(self) -> None:
-        """A channel that cannot be deleted is as it was."""
+        """A channel whose deletion failed is usable as before."""
         shelf = Shelf(isHeld=False)
         channel = shelf.channels.demand("foo")
         shelf.store.failing = StoreFull("full")
@@ -432,7 +437,7 @@ class _Plain:
 
 
 def test_limitsThatTheStoreCannotKeep() -> None:
-    """A store whose logs cannot be limited is refused, unless there are no limits."""
+    """A store whose logs cannot be limited is refused if there are limits."""
     log: Any = _Plain()
     with pytest.raises(StoreError, match="cannot limit"):
         Channel("foo", ChannelLimits()).opened(log)
@@ -443,7 +448,7 @@ def test_limitsThatTheStoreCannotKeep() -> None:
 
 @implementer(ILogConsumer)
 class User:
-    """Somebody who works with logs, and remembers when."""
+    """A user of the logs that remembers when it began and ended."""
 
     def __init__(self) -> None:
         self.catalogue: Any = None
@@ -461,7 +466,7 @@ class User:
 
 
 def staged(user: User, **more: Any) -> Stage:
-    """A service that somebody uses the logs of."""
+    """A service whose logs have such a user."""
     stage = Stage(start=False, **more)
     stage.service._logUsers = (user,)
     stage.start()
@@ -469,7 +474,7 @@ def staged(user: User, **more: Any) -> Stage:
 
 
 def test_channels() -> None:
-    """A channel that was published to is a log with the channel's messages."""
+    """A channel with messages can be read as a log."""
     user = User()
     stage = staged(user)
     catalogue = user.catalogue
@@ -484,7 +489,7 @@ def test_channels() -> None:
 
 
 def test_notOpenYet() -> None:
-    """A channel whose log is still being opened is not there yet."""
+    """A channel whose log is still being opened is not listed."""
     user = User()
     stage = staged(user, makeStore=lambda stage: HeldStore(Stage.makeStore(stage)))
     client = stage.client()
@@ -499,7 +504,7 @@ def test_notOpenYet() -> None:
 
 
 def test_states() -> None:
-    """The notes about the logs are in the same store."""
+    """Users of the logs can keep their state in the same store."""
     user = User()
     stage = staged(user)
     user.catalogue.states().put(b"key", b"value")
@@ -509,7 +514,7 @@ def test_states() -> None:
 
 
 def test_beginsAndEnds() -> None:
-    """Consumers of the logs begin when they are served and end before the store is closed."""
+    """Users of the logs begin when the channels are served, and end before the store is closed."""
     user = User()
     stage = staged(user)
     assert user.events == ["begin"]
@@ -518,7 +523,7 @@ def test_beginsAndEnds() -> None:
 
 
 def test_cannotBegin() -> None:
-    """If it cannot begin, the service cannot start, and is ended too."""
+    """If a user of the logs cannot begin, the service cannot start, and ends the user again."""
     user = User()
     user.outcome = fail(StoreFailed("broken"))
     stage = Stage(start=False)
@@ -533,7 +538,10 @@ def test_cannotBegin() -> None:
 
 
 def test_servedElsewhere() -> None:
-    """When another broker takes over, it ends, and it begins again when this one serves again."""
+    """
+    When another broker takes over, a user of the logs ends; it begins again when this service
+    serves again.
+    """
     user = User()
     stage = staged(user)
     stage.service._watch.logLost("foo")

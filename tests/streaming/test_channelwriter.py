@@ -31,7 +31,10 @@ def stored(broker: MemoryBroker) -> int:
 
 
 def test_stores() -> None:
-    """A written message is stored, over hours of heartbeats; the client goes when it is closed."""
+    """
+    Written messages are stored although the client has to answer heartbeats; closing the writer
+    removes its client.
+    """
     with MemoryBroker(configText="streaming { hb_interval: 1s, hb_fail_count: 1 }") as broker:
         writer = writerOf(broker)
         for _ in range(3):
@@ -47,7 +50,7 @@ def test_stores() -> None:
 
 
 def test_nobodyThere() -> None:
-    """Without NATS Streaming published messages are lost, and the log has a line for each."""
+    """Without NATS Streaming, written messages are lost, and each is logged."""
     with MemoryBroker() as broker, logLines() as lines:
         writer = writerOf(broker)
         writer.write(b"one")
@@ -59,7 +62,7 @@ def test_nobodyThere() -> None:
 
 
 def test_bounded() -> None:
-    """The output that waits while the store is slow is bounded."""
+    """The messages that wait while the store is slow are bounded."""
     with MemoryBroker(configText="streaming {}") as broker:
         broker.bus().subscribe(b"_STAN.discover.other", Recorder())
         writer = ChannelWriter(broker.bus(), broker.reactor, "E", "other")
@@ -76,6 +79,6 @@ def test_bounded() -> None:
 
 @pytest.mark.parametrize("name", ["a.>", "a/b", ""])
 def test_names(name: str) -> None:
-    """Names that no channel has are refused."""
+    """A name that is not valid for a channel is refused."""
     with MemoryBroker() as broker, pytest.raises(ValueError, match="no channel can be called"):
         writerOf(broker, name)

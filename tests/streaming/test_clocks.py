@@ -14,7 +14,7 @@ from tests.streaming.support import SECOND, Stage
 
 @pytest.mark.parametrize("seed", range(4))
 def test_history(seed: int) -> None:
-    """With changes of the wall clock, no message comes or expires at a wrong time."""
+    """Whatever the wall clock does, no message comes or expires at a wrong time."""
     history = History(seed)
     history.run(40)
     history.end()
@@ -31,7 +31,7 @@ class Careless(Stage):
 
 
 def test_noticesTheWallClock() -> None:
-    """A service that goes by the wall clock is found out."""
+    """The histories notice a service that goes by the wall clock."""
     with pytest.raises(AssertionError, match="came after"):
         for seed in range(8):
             History(seed, Careless).run(40)

@@ -31,7 +31,7 @@ class TestBroker:
     """A broker with NATS Streaming."""
 
     def test_serves(self) -> None:
-        """Clients of the broker are served, and there are figures."""
+        """Clients of the broker are served, and the service has figures."""
         with MemoryBroker(configText="streaming {}") as broker:
             client = joined(broker)
             assert publish(client, "foo") == ""
@@ -40,7 +40,7 @@ class TestBroker:
             assert (model.clientNames(), model.channel("foo").msgs) == (["me"], 1)
 
     def test_withoutBlock(self) -> None:
-        """Without the block, no request is answered and there are no figures."""
+        """Without the block C{streaming}, requests are not answered and there are no figures."""
         with MemoryBroker() as broker:
             assert broker.broker.streaming is None
             assert not broker.bus().hasInterest(b"_STAN.discover.test-cluster")
@@ -73,7 +73,7 @@ class TestBroker:
             assert not broker.bus("B").hasInterest(b"_STAN.discover.test-cluster")
 
     def test_unknownStore(self) -> None:
-        """A missing store is the reason why the broker cannot be made."""
+        """An unknown store is the reason why the broker cannot be made."""
         with pytest.raises(PluginError, match='no IStoreOpener named "moon"'):
             MemoryBroker(configText="streaming { store: moon }")
 
@@ -83,12 +83,12 @@ class TestBroker:
             MemoryBroker(Settings(streaming=Streaming(account="A")))
 
     def test_storeCannotBeOpened(self) -> None:
-        """If the store cannot be opened, that is why the broker does not start."""
+        """If the store cannot be opened, the broker does not start, for that reason."""
         with pytest.raises(StartError, match='store "memory": unknown option "nonsense"'):
             MemoryBroker(configText="streaming { store_options { nonsense: 1 } }")
 
     def test_reload(self) -> None:
-        """The block cannot be changed while the broker runs."""
+        """The block C{streaming} cannot be changed by a reload."""
         with MemoryBroker(configText="streaming {}") as broker:
             new = replace(broker.broker.settings, streaming=Streaming(cluster_id="other"))
             with pytest.raises(ReloadError, match="Streaming"):
@@ -125,7 +125,7 @@ class TestPrepared:
             assert broker.connect().receive().startswith(b"INFO")
 
     def test_serviceFails(self) -> None:
-        """If a service cannot be ready, the broker does not start, for that reason."""
+        """If a service cannot become ready, the broker does not start, for that reason."""
         slow = Slow()
         broker = MemoryBroker(services=[slow])
         outcome: list[Any] = []
@@ -157,7 +157,10 @@ class TestPipeline:
             assert "nb_export" not in broker.connect({}).info
 
     def test_permissions(self) -> None:
-        """The grant of a connection decides which requests it may send, about which channels."""
+        """
+        The grant of a connection decides which requests a client may send, and about which
+        channels.
+        """
         text = """
             streaming {}
             authorization { users: [ { user: u, password: p, permissions: {
@@ -173,7 +176,7 @@ class TestPipeline:
                 assert b"Permissions Violation for Publish" in client.receive()
 
     def test_account(self) -> None:
-        """Clients of another account reach nothing."""
+        """Clients of another account cannot use the channels of the service."""
         text = """
             streaming { account: A }
             accounts {

@@ -45,8 +45,8 @@ class TestClients:
 
     def test_find(self) -> None:
         """
-        A connection id finds its client, also with a wrong client id; without a connection id the
-        client id does.
+        A client is found by its connection id, even with a wrong client id; without a connection
+        id, by its client id.
         """
         clients = Clients()
         one = client()
@@ -67,7 +67,7 @@ class TestClients:
         assert clients.find("a", b"2") is None
 
     def test_unregister(self) -> None:
-        """A client that is gone is not found, and sent no heartbeats."""
+        """A client that has left is not found, and gets no heartbeats."""
         clients = Clients()
         one = client()
         clients.register(one)
@@ -79,8 +79,9 @@ class TestClients:
         assert one.heartbeat is None
 
     def test_sharedConnectionID(self) -> None:
-        """A connection id that two clients brought belongs to the second, also when the first
-        leaves."""
+        """
+        If two clients use one connection id, it finds the second, also after the first has left.
+        """
         clients = Clients()
         one, two = client(), client("b")
         clients.register(one)

@@ -30,7 +30,7 @@ def filled(stage: Stage, count: int) -> Client:
 
 
 class TestNew:
-    """Messages as they come."""
+    """Messages that are delivered as they come."""
 
     def test_everySubscriber(self) -> None:
         """Every subscription gets every message, in order, with all its fields."""
@@ -56,7 +56,7 @@ class TestNew:
         assert listener.taken() == []
 
     def test_maxInFlight(self) -> None:
-        """Not more are sent than may be unacknowledged."""
+        """No more messages are sent than maxInFlight allows to be unacknowledged."""
         stage = Stage()
         client = filled(stage, 10)
         listener = client.subscribe("foo", maxInFlight=3, isAcking=False)
@@ -69,7 +69,7 @@ class TestNew:
         assert listener.sequences == [5, 6, 7]
 
     def test_window(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A subscription has no more bytes on their way than its window."""
+        """The unacknowledged bytes of a subscription are limited by its window."""
         monkeypatch.setattr(model, "LARGEST_WINDOW", 25)
         stage = Stage()
         client = stage.client()
@@ -91,7 +91,7 @@ class TestCatchingUp:
     """Messages from the store."""
 
     def test_longChannel(self) -> None:
-        """A long channel is read in pieces, and everything comes in order."""
+        """A long channel is read in parts, and all messages come in order."""
         stage = Stage(makeStore=held)
         client = filled(stage, 1500)
         listener = client.subscribe("foo", maxInFlight=10_000)
@@ -99,7 +99,7 @@ class TestCatchingUp:
         assert all(limit <= 256 for _, limit in stage.store.reads)
 
     def test_inStepsOfAcks(self) -> None:
-        """A subscriber with little room catches up as it acknowledges."""
+        """A subscriber with a small maxInFlight catches up as it acknowledges."""
         stage = Stage(makeStore=held)
         client = filled(stage, 600)
         listener = client.subscribe("foo", maxInFlight=7)
@@ -122,7 +122,7 @@ class TestCatchingUp:
         assert last == 519
 
     def test_fromMemory(self) -> None:
-        """A subscriber that keeps up is served from memory."""
+        """A subscriber that keeps up gets its messages from memory."""
         stage = Stage(makeStore=held)
         client = stage.client()
         listener = client.subscribe("foo")
@@ -131,7 +131,7 @@ class TestCatchingUp:
         assert (len(listener.taken()), stage.store.reads) == (100, [])
 
     def test_memoryIsBounded(self) -> None:
-        """However long a channel gets, only its end is kept in memory."""
+        """Only the end of a long channel is kept in memory."""
         stage = Stage()
         client = stage.client()
         client.subscribe("foo")
@@ -142,7 +142,9 @@ class TestCatchingUp:
         assert len(stage.service.context.channels.demand("foo").tail) < 300
 
     def test_gapAtTheBeginning(self) -> None:
-        """A message that the channel no longer has is left out."""
+        """
+        If the oldest messages of a channel were removed, delivery begins at the first existing one.
+        """
         settings = Streaming(max_msgs=3)
         stage = Stage(settings)
         client = stage.client()
@@ -165,7 +167,7 @@ class TestCatchingUp:
         assert listener.sequences == [11]
 
     def test_cannotRead(self) -> None:
-        """If the store cannot be read, nothing is skipped: it is tried again."""
+        """If the store cannot be read, the read is repeated later, and no message is skipped."""
         stage = Stage(makeStore=held)
         client = filled(stage, 3)
         stage.store.unreadable = StoreFailed("broken")

@@ -30,7 +30,7 @@ def words(text: str) -> str:
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_errors(name: str) -> None:
-    """The topic lists every text that a client may get."""
+    """The documentation lists every error that a client may get."""
     text = TEXTS[name].format("FOO", "foo")
     assert f"`{text}`" in words(TOPIC.read_text("utf-8"))
 
@@ -39,6 +39,6 @@ def test_errors(name: str) -> None:
     "names", [flag.names for flag in STREAMING_FLAGS if flag.names[0] not in REFUSED]
 )
 def test_flags(names: tuple[str, ...]) -> None:
-    """The topic names every flag, in every spelling."""
+    """The documentation names every flag, in every spelling."""
     topic = TOPIC.read_text("utf-8")
     assert [name for name in names if f"-{name}`" not in topic] == []

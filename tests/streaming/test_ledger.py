@@ -1,5 +1,5 @@
 """
-The notes of the service beside the channels' logs.
+The state that the service stores beside the channels' logs.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Desk:
         self.ledger = Ledger(self.states, Deadlines(self.clock, self.clock.seconds))
 
     def outcome(self, deferred: Any) -> list[Any]:
-        """The outcome of a Deferred, in a list that is empty before."""
+        """The list that gets the outcome of a Deferred."""
         outcomes: list[Any] = []
         deferred.addBoth(outcomes.append)
         return outcomes
 
     def load(self) -> Remembered:
-        """The content that a new ledger reads."""
+        """The state that a new ledger reads."""
         [remembered] = self.outcome(ensureDeferred(Desk(self.store).ledger.load()))
         assert isinstance(remembered, Remembered), remembered
         return remembered
@@ -56,7 +56,7 @@ class TestLoad:
     """L{Ledger.load}."""
 
     def test_empty(self) -> None:
-        """An empty state is claimed for this format."""
+        """An empty state is marked with this format."""
         desk = Desk()
         assert desk.load() == Remembered([], [])
         [values] = desk.outcome(desk.states.load())
@@ -64,7 +64,7 @@ class TestLoad:
 
     @pytest.mark.parametrize("written", [b"\x08\x02", b"", b"\xff"])
     def test_unknownFormat(self, written: bytes) -> None:
-        """A state that another version wrote is not touched."""
+        """A state that another version wrote is not changed."""
         desk = Desk()
         desk.states.put(b"service", written)
         [failure] = desk.outcome(ensureDeferred(desk.ledger.load()))
@@ -72,7 +72,7 @@ class TestLoad:
         assert desk.outcome(desk.states.load()) == [{b"service": written}]
 
     def test_damaged(self) -> None:
-        """An unreadable note is left out, and the others are there."""
+        """An unreadable entry is left out; the others are read."""
         desk = Desk()
         desk.load()
         desk.ledger.clientCame(StreamingClient("me", "hb", b"", 1, ""))
@@ -85,7 +85,7 @@ class TestClients:
     """Clients that come and go."""
 
     def test_comesAndGoes(self) -> None:
-        """A client is remembered with all its data, until it leaves."""
+        """A client is stored with all its data until it leaves."""
         desk = Desk()
         desk.load()
         client = StreamingClient("me", "hb", b"id", 1, "A/u")
@@ -110,7 +110,7 @@ class TestSubscriptions:
     """Subscriptions as they are."""
 
     def test_everyField(self) -> None:
-        """All that is needed after a restart is stored."""
+        """All that a restart needs of a subscription is stored."""
         desk = Desk()
         desk.load()
         group = Group(Channel("foo", ChannelLimits()), ("queue", "d:q"), "d:q", "", True)
@@ -138,7 +138,7 @@ class TestSubscriptions:
         assert (loaded.isOffline, loaded.clientID) == (False, "me")
 
     def test_ended(self) -> None:
-        """A subscription that has ended is forgotten, also if it was touched right before."""
+        """A subscription that has ended is deleted, also if it changed right before."""
         desk = Desk()
         desk.load()
         one = subscription()
@@ -149,7 +149,7 @@ class TestSubscriptions:
         assert desk.load().subscriptions == []
 
     def test_orderOfSubscriptions(self) -> None:
-        """Subscriptions come back in the order of their numbers."""
+        """Subscriptions are read in the order of their numbers."""
         desk = Desk()
         desk.load()
         for number in (300, 2, 70000):
@@ -175,7 +175,7 @@ class TestProgress:
         assert desk.clock.getDelayedCalls() == []
 
     def test_wholeGroup(self) -> None:
-        """All members of a group that have changed are written together."""
+        """All changed members of a group are written together."""
         desk = Desk()
         desk.load()
         group = Group(Channel("foo", ChannelLimits()), ("queue", "q"), "q", "", False)
@@ -194,8 +194,8 @@ class TestProgress:
 
     def test_announced(self) -> None:
         """
-        A message that may be sent before the next write is announced, and then the next ones: as
-        many as there is room for, or more while sent messages are acknowledged.
+        Before messages are sent, it is stored up to which one they may be: as far as there is room,
+        or farther while messages are acknowledged.
         """
         desk = Desk()
         desk.load()
@@ -212,7 +212,7 @@ class TestProgress:
         assert desk.load().subscriptions[0].mayBeSent == 10 + 8
 
     def test_quietGroup(self) -> None:
-        """A group that is written down as quiet is not written again until something happens."""
+        """A group that is stored as quiet is not written again until something happens."""
         desk = Desk()
         desk.load()
         one = subscription()
@@ -221,7 +221,9 @@ class TestProgress:
         assert not desk.clock.getDelayedCalls()
 
     def test_announcedSooner(self) -> None:
-        """Progress is announced also when it was to be written later."""
+        """
+        Progress that was to be written later is written at once when more messages are to be sent.
+        """
         desk = Desk()
         desk.load()
         one = subscription()
@@ -233,7 +235,7 @@ class TestProgress:
         assert desk.load().subscriptions[0].lastSent == ANNOUNCED
 
     def test_offlineSubscription(self) -> None:
-        """Nothing can be sent to an offline subscription."""
+        """An offline subscription announces no messages."""
         desk = Desk()
         desk.load()
         one = subscription()
@@ -246,7 +248,7 @@ class TestProgress:
         assert (loaded.isOffline, loaded.mayBeSent) == (True, 3)
 
     def test_finish(self) -> None:
-        """At the end everything is written down as it is, and nothing can be sent any more."""
+        """At the end, all progress is stored, and no more messages are announced."""
         desk = Desk()
         desk.load()
         one = subscription()
@@ -260,7 +262,7 @@ class TestFailures:
     """When the store fails."""
 
     def test_progress(self) -> None:
-        """Progress that could not be written down is tried again."""
+        """Progress that could not be stored is tried again."""
         desk = Desk()
         desk.load()
         one = subscription()
@@ -275,8 +277,11 @@ class TestFailures:
         desk.clock.advance(RETRY)
         assert desk.load().subscriptions[0].lastSent == 6
 
-    def test_whoeverWaits(self) -> None:
-        """The caller learns of the failure; deletions are repeated later."""
+    def test_failedDeletion(self) -> None:
+        """
+        If the deletion of a client fails, the caller gets the error, and the deletion is tried
+        again later.
+        """
         desk = Desk()
         desk.load()
         client = StreamingClient("me", "hb", b"", 1, "")
@@ -289,7 +294,7 @@ class TestFailures:
         assert desk.load().clients == []
 
     def test_comesBack(self) -> None:
-        """A client that came back in the meantime is not deleted."""
+        """A client that connected again in the meantime is not deleted."""
         desk = Desk()
         desk.load()
         client = StreamingClient("me", "hb", b"", 1, "")
@@ -304,7 +309,7 @@ class TestFailures:
         assert len(desk.load().clients) == 1
 
     def test_endedMeanwhile(self) -> None:
-        """Progress of subscriptions that have ended in the meantime is not stored."""
+        """Progress of a subscription that has ended in the meantime is not stored."""
         desk = Desk()
         desk.load()
         one = subscription()
@@ -320,7 +325,7 @@ class TestFailures:
         assert desk.load().subscriptions == []
 
     def test_otherFailures(self) -> None:
-        """A mistake of ours is not taken for a failure of the store."""
+        """A programming error is not taken for a failure of the store."""
         desk = Desk()
         desk.load()
         desk.store.failing = ZeroDivisionError()
@@ -328,7 +333,7 @@ class TestFailures:
 
 
 def test_nothingToFlush() -> None:
-    """Flushing nothing is done at once."""
+    """Flushing without changes is done at once."""
     desk = Desk()
     desk.store.isHeld = True
     assert desk.outcome(desk.ledger.flush()) == [None]

@@ -57,12 +57,12 @@ class DiskStage(Stage):
         super().__init__(makeStore=openStore, clock=self.reactor)
 
     def start(self) -> None:
-        """Start the service; it is ready afterwards."""
+        """Start the service, and wait until it is ready."""
         self.service.startService()
         self._outcome(self.service.whenPrepared())
 
     def stop(self) -> None:
-        """Stop the service as it should be."""
+        """Stop the service properly."""
         self._outcome(self.service.stopService())
 
     def _outcome(self, deferred: Deferred[None]) -> None:
@@ -73,7 +73,7 @@ class DiskStage(Stage):
         assert outcome == [None], outcome
 
     def settle(self) -> None:
-        """Let happen what happens at once, the disk's part included."""
+        """Run the calls that are due now, the disk's part included."""
         for _ in range(5):
             # Whatever was written before this is durable when it is.
             self.reactor.wait(self.store.states("tests").put(b"settling", b""))
@@ -82,7 +82,9 @@ class DiskStage(Stage):
 
 
 def publish(client: Client, count: int, listener: Listener) -> None:
-    """Publish messages, and wait for the last to arrive; a listener forgets those it had."""
+    """
+    Publish messages, and wait for the last to arrive; a listener forgets its earlier messages.
+    """
     for _ in range(count // 500):
         answers = client.publishMany("foo", [b"x" * 100] * 500)
         while len(answers.got) < 500:
@@ -104,8 +106,10 @@ def stage(tmp_path: Path) -> Iterator[DiskStage]:
 
 @pytest.mark.slow
 def test_bounded(stage: DiskStage) -> None:
-    """After fifteen thousand messages the service holds on to no more than after five thousand,
-    with a subscriber that keeps up, one that is far behind, and one that has nothing."""
+    """
+    The service keeps no more objects after 15,000 messages than after 5,000, with a current, a late
+    and an idle subscriber.
+    """
     parts, store = stage.service.context, stage.store
     client = stage.client()
     listener = client.subscribe("foo")

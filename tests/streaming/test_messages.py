@@ -68,7 +68,7 @@ class TestPublishedIn:
     @needsCompiled
     @given(st.lists(PUBMSGS | ODD, max_size=8), st.integers(0, 8))
     def test_asTheLibrary(self, payloads: list[bytes], start: int) -> None:
-        """An accepted field is one that the library reads, and all fields are equal."""
+        """An accepted field is one that the library accepts, with the same value."""
         assert COMPILED is not None
         with using(COMPILED):
             published = publishedIn(payloads, start)
@@ -89,7 +89,7 @@ class TestPublishedIn:
 
     @needsCompiled
     def test_run(self) -> None:
-        """A run of a client's usual publishes is taken together, up to a change."""
+        """Usual publishes of one client are parsed together, up to the first different message."""
         assert COMPILED is not None
         payloads = [
             PubMsg(clientID="me", guid=f"g{number}", subject=name, data=b"x", connID=b"c")
@@ -103,7 +103,7 @@ class TestPublishedIn:
             assert publishedIn(encoded, 4) is None
 
     def test_pure(self) -> None:
-        """Where nothing is compiled, everything is read by itself."""
+        """Without the compiled step, no publishes are parsed together."""
         with using(PURE):
             assert publishedIn([PubMsg(guid="g").SerializeToString()], 0) is None
 
@@ -114,7 +114,7 @@ class TestAcknowledgedIn:
     @needsCompiled
     @given(st.lists(ACKS | ODD, max_size=8), st.integers(0, 8))
     def test_asTheLibrary(self, payloads: list[bytes], start: int) -> None:
-        """An accepted field is one that the library reads."""
+        """An accepted acknowledgement is one that the library accepts."""
         assert COMPILED is not None
         with using(COMPILED):
             acknowledged = acknowledgedIn(payloads, start, b"foo")
@@ -123,7 +123,7 @@ class TestAcknowledgedIn:
 
     @needsCompiled
     def test_run(self) -> None:
-        """A run of publishes is accepted, up to one for another channel."""
+        """Acknowledgements of one channel are parsed together, up to one of another channel."""
         assert COMPILED is not None
         sequences = [1, 127, 128, 1 << 40, (1 << 62) - 1]
         payloads = [
@@ -135,7 +135,7 @@ class TestAcknowledgedIn:
             assert acknowledgedIn(payloads, 5, b"foo") == []
 
     def test_pure(self) -> None:
-        """Where nothing is compiled, everything is read by itself."""
+        """Without the compiled step, no acknowledgements are parsed together."""
         with using(PURE):
             assert acknowledgedIn([Ack(subject="foo").SerializeToString()], 0, b"foo") == []
 
@@ -143,7 +143,7 @@ class TestAcknowledgedIn:
 @onEach
 @given(guids=st.lists(TEXTS, max_size=5))
 def test_pubAcks(names: Names, guids: list[str]) -> None:
-    """An acknowledgement has the library's bytes."""
+    """An encoded PubAck has the library's bytes."""
     with using(names):
         acks = pubAcks([guid.encode() for guid in guids])
     assert acks == [PubAck(guid=guid).SerializeToString() for guid in guids]
@@ -185,7 +185,7 @@ class TestStoredMessages:
 
     @given(st.integers(0, 1 << 40))
     def test_encodedAgain(self, count: int) -> None:
-        """A message that is sent again says so, and how often it was, as the library says it."""
+        """A redelivered message is marked, with its redelivery count, in the library's bytes."""
         expected = MsgProto(sequence=3, subject="foo", reply="r", data=b"d", timestamp=7)
         message = StoredMessage(3, 7, 1, expected.SerializeToString())
         expected.redelivered = True
@@ -208,7 +208,7 @@ class TestStoredMessages:
 
     @needsCompiled
     def test_notARecord(self) -> None:
-        """The compiled step looks before it takes something for a record, or fills a tuple."""
+        """The compiled step refuses objects that are no records."""
         assert COMPILED is not None
         with pytest.raises(TypeError, match="tuple"):
             COMPILED.writeMessages(dict, [(1, 2, b"", b"", b"")], 0, b"foo")
@@ -226,7 +226,7 @@ class TestReplyBlock:
 
     @pytest.mark.parametrize("reply", ["a\r\nb", " a", "a\t"])
     def test_invalidReply(self, reply: str) -> None:
-        """A reply that would not come back unchanged is refused."""
+        """A reply subject that could not be read back unchanged is refused."""
         with pytest.raises(ValueError, match=r"blanks|value"):
             replyBlock(reply)
 
@@ -240,7 +240,7 @@ class TestTail:
     """L{Tail}."""
 
     def test_storedMessage(self) -> None:
-        """A stored message is returned, and a missing one is not."""
+        """A stored message is returned; a missing one is not."""
         tail = Tail()
         one = stored(1)
         tail.add([one])
@@ -248,7 +248,7 @@ class TestTail:
         assert tail.get(2) is None
 
     def test_followingMessages(self) -> None:
-        """Messages come in order, up to the first one that is not here."""
+        """Messages are returned in order, up to the first missing one."""
         tail = Tail()
         tail.add(map(stored, (1, 2, 4)))
         assert [message.sequence for message in tail.following(1, 9)] == [1, 2]
@@ -256,7 +256,7 @@ class TestTail:
         assert tail.following(3, 9) == []
 
     def test_trimMessages(self) -> None:
-        """The oldest messages are removed when there are too many."""
+        """The oldest messages of the tail are removed when there are too many."""
         tail = Tail(mostMessages=2)
         for sequence in range(1, 5):
             tail.add([stored(sequence)])
@@ -270,7 +270,7 @@ class TestTail:
         ]
 
     def test_trimBytes(self) -> None:
-        """Old messages of the tail are dropped when they are too large."""
+        """The oldest messages of the tail are removed when they have too many bytes."""
         tail = Tail(mostBytes=10)
         for sequence in (1, 2, 3):
             tail.add([stored(sequence, 5)])

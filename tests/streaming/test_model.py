@@ -28,12 +28,12 @@ def group(queue: str = "q", members: int = 1, maxInFlight: int = 2) -> Group:
 
 
 def numbers(subscriptions: list[ChannelSubscription | None]) -> list[int | None]:
-    """Their numbers."""
+    """The numbers of some subscriptions."""
     return [None if subscription is None else subscription.number for subscription in subscriptions]
 
 
 def test_queueName() -> None:
-    """A durable queue group has its durable name in front."""
+    """The name of a durable queue group begins with its durable name."""
     assert (queueName("q", ""), queueName("q", "d")) == ("q", "d:q")
 
 
@@ -41,7 +41,10 @@ class TestSubscription:
     """L{ChannelSubscription}."""
 
     def test_pending(self) -> None:
-        """A sent message is pending until it is settled, in the order in which it comes again."""
+        """
+        A sent message is pending until it is acknowledged; pending messages are in the order of
+        their redelivery.
+        """
         member = group().members[0]
         member.sent(1, 10.0, 5)
         member.sent(2, 11.0, 6)
@@ -53,7 +56,7 @@ class TestSubscription:
         assert (member.pendingBytes, list(member.pending)) == (6, [2])
 
     def test_isStalled(self) -> None:
-        """A subscription is stalled with as many messages as it may have unacknowledged."""
+        """A subscription is stalled when it has as many unacknowledged messages as it may."""
         member = group().members[0]
         member.sent(1, 1.0, 1)
         assert not member.isStalled
@@ -61,7 +64,9 @@ class TestSubscription:
         assert member.isStalled
 
     def test_stalledByBytes(self) -> None:
-        """A subscription is stalled with too many bytes, but never without any message."""
+        """
+        A subscription is stalled with too many unacknowledged bytes, until the message is settled.
+        """
         member = group(maxInFlight=1000).members[0]
         member.sent(1, 1.0, LARGEST_WINDOW)
         assert member.isStalled
@@ -69,7 +74,7 @@ class TestSubscription:
         assert not member.isStalled
 
     def test_inherit(self) -> None:
-        """A message that is taken over comes again before everything else."""
+        """A pending message that another member leaves is redelivered first."""
         member = group().members[0]
         member.sent(9, 10.0, 1)
         member.inherit([(3, 4), (5, 4)], 2.0)
@@ -81,7 +86,7 @@ class TestChoose:
     """The member that gets the next message."""
 
     def test_single(self) -> None:
-        """A single subscription, unless it is not ready, on hold, deaf or stalled."""
+        """A single subscription is chosen unless it is not ready, on hold, deaf or stalled."""
         one = group("")
         member = one.members[0]
         assert one.choose() is member
@@ -97,7 +102,7 @@ class TestChoose:
         assert group(members=0).choose() is None
 
     def test_turns(self) -> None:
-        """Members with equally much to do take turns."""
+        """Members with equally many pending messages take turns."""
         three = group(members=3, maxInFlight=9)
         members = []
         for sequence in range(6):
@@ -108,7 +113,7 @@ class TestChoose:
         assert sorted(map(str, numbers(members))) == ["0", "0", "1", "1", "2", "2"]
 
     def test_leastPending(self) -> None:
-        """The member with the fewest pending messages is chosen, and no stalled one."""
+        """The member with the fewest pending messages is chosen; stalled ones are not."""
         two = group(members=2)
         two.members[0].sent(1, 1.0, 1)
         busy, idle = two.members
@@ -119,7 +124,7 @@ class TestChoose:
         busy.sent(4, 1.0, 1)
         assert two.choose() is None
 
-    def test_unwell(self) -> None:
+    def test_answersHeartbeats(self) -> None:
         """A member whose client answers heartbeats is preferred, if it has room."""
         two = group(members=2)
         well, unwell = two.members
@@ -138,17 +143,17 @@ class TestChoose:
 
 
 class TestChooseAgain:
-    """The member that gets a message again."""
+    """The member that gets a message redelivered."""
 
     def test_single(self) -> None:
-        """A single subscription itself, stalled or not."""
+        """A single subscription gets its messages redelivered even while it is stalled."""
         one = group("", maxInFlight=0)
         assert one.chooseAgain(one.members[0]) is one.members[0]
         one.members[0].canHear = False
         assert one.chooseAgain(one.members[0]) is None
 
     def test_queue(self) -> None:
-        """In a queue group a member with room, or else any member."""
+        """In a queue group, a member with room is chosen, or else any member."""
         two = group(members=2)
         full, free = two.members
         full.sent(1, 1.0, 1)

@@ -54,7 +54,7 @@ def test_client() -> None:
 
 
 def test_channel() -> None:
-    """A channel is shown with its messages."""
+    """A channel is shown with its messages and its sequences."""
     stage = Stage()
     client = stage.client()
     client.subscribe("empty")
@@ -92,7 +92,7 @@ def test_subscription() -> None:
 
 
 def test_unknown() -> None:
-    """An unknown name is a KeyError; so is a channel whose log is not open yet."""
+    """An unknown name raises KeyError; so does a channel whose log is not open yet."""
     stage = Stage(makeStore=lambda stage: HeldStore(Stage.makeStore(stage)))
     client = stage.client()
     for ask in (stage.model.client, stage.model.clientSubscriptions, stage.model.channel):
@@ -107,7 +107,7 @@ def test_unknown() -> None:
 
 
 def test_trouble() -> None:
-    """A service whose store takes no writes says that it has failed."""
+    """A service whose store accepts no writes has the state FAILED."""
     stage = Stage()
     stage.service._watch.writesStopped("no space")
     assert stage.model.figures().state == "FAILED"
@@ -116,7 +116,7 @@ def test_trouble() -> None:
 
 
 def test_notRunning() -> None:
-    """There are no figures of a service that does not run."""
+    """A service that is not running has no figures."""
     stage = Stage()
     stage.stop()
     with pytest.raises(RuntimeError):
@@ -124,7 +124,7 @@ def test_notRunning() -> None:
 
 
 def test_failed() -> None:
-    """A channel that could not be made is not counted."""
+    """A channel that could not be created is not counted."""
     stage = Stage(makeStore=lambda stage: HeldStore(Stage.makeStore(stage)))
     client = stage.client()
     stage.store.failing = StoreFull("full")

@@ -52,14 +52,12 @@ def settings(*arguments: str) -> Settings:
     ],
 )
 def test_flags(name: str, value: FlagValue, expected: Streaming) -> None:
-    """Each flag is one setting, and turns NATS Streaming on."""
+    """Each flag changes one setting, and turns NATS Streaming on."""
     assert withStreaming(Settings(), {name: value}).streaming == expected
 
 
 def test_switchedOff() -> None:
-    """
-    Without these flags there is no service, and a flag can turn it off although the file has it.
-    """
+    """Other flags do not turn NATS Streaming on; one flag turns it off although the file has it."""
     assert withStreaming(Settings(), {"p": 5}).streaming is None
     on = Settings(streaming=Streaming())
     assert withStreaming(on, {"streaming": False}).streaming is None
@@ -68,15 +66,15 @@ def test_switchedOff() -> None:
 @pytest.mark.parametrize("name", ["SD", "SV", "SDV"])
 def test_debug(name: str) -> None:
     """
-    The debugging flags turn debugging on, and NATS Streaming too, as any of its flags does: test
-    suites of clients start nats-streaming-server with no other flag of its own.
+    The debugging flags turn on debugging and NATS Streaming, because clients' test suites start
+    nats-streaming-server with no other flag.
     """
     made = withStreaming(Settings(), {name: True})
     assert (made.logging.debug, made.streaming) == (True, Streaming())
 
 
 def test_commandLine() -> None:
-    """A command line for nats-streaming-server has the same effects."""
+    """The command line of nats-streaming-server has the same effects."""
     overridden = settings(
         "-cid", "c", "--store", "file", "-dir", "x", "--max_bytes", "1KB", "-ma", "1h30m",
         "--hb_interval=2s", "-mc", "5", "-p", "0", "--file_sync=false", "-io_batch_size", "100",
@@ -94,7 +92,7 @@ def test_commandLine() -> None:
 
 @pytest.mark.parametrize("flag", ["-c", "-sc", "--stan_config"])
 def test_file(flag: str) -> None:
-    """Flags win over the file, which may be given as nats-streaming-server has it."""
+    """Flags win over the file, which may be given by nats-streaming-server's flag."""
     overridden = settings(flag, "s.conf", "-cid", "flag")
     assert overridden.streaming == Streaming(cluster_id="flag", store="lmdb", dir="d", max_msgs=7)
     assert overridden.port == 5

@@ -34,7 +34,7 @@ class StagedPages:
         return self.broker.page(f"/streaming/{name}", **query)
 
     def refused(self, name: str, **query: str) -> tuple[int, str]:
-        """The status and the text of a refusal."""
+        """The status and the text of a refused request."""
         answer = self.broker.answer(f"/streaming/{name}", **query)
         return answer.status, b"".join(answer.body).decode()
 
@@ -53,7 +53,7 @@ def pages() -> StagedPages:
 
 
 def test_serverz(pages: StagedPages) -> None:
-    """The server's page has the service's figures, and those of the process."""
+    """The page serverz has the service's figures, and those of the process."""
     page = pages.page("serverz")
     files = {"open_fds": page.pop("open_fds"), "max_fds": page.pop("max_fds")}
     assert 0 < files["open_fds"] < files["max_fds"]
@@ -78,7 +78,7 @@ def test_serverz(pages: StagedPages) -> None:
 
 
 def test_storez(pages: StagedPages) -> None:
-    """The store's page has the limits."""
+    """The page storez has the limits."""
     assert pages.page("storez") == {
         "cluster_id": "test-cluster",
         "server_id": "ID",
@@ -125,14 +125,14 @@ def test_clientsz(pages: StagedPages) -> None:
 
 
 def test_oneClient(pages: StagedPages) -> None:
-    """A single client can be asked for."""
+    """A single client can be requested."""
     page = pages.page("clientsz", client="me", subs="1")
     assert page["id"] == "me" and len(page["subscriptions"]["foo"]) == 1
     assert pages.refused("clientsz", client="none") == (404, "Client none not found")
 
 
 def test_channelsz(pages: StagedPages) -> None:
-    """Channels are names, or with C{subs=1} rows; the list can be paged."""
+    """The page channelsz has names, or with C{subs=1} rows; the list can be paged."""
     page = pages.page("channelsz")
     assert page["names"] == ["bar", "empty", "foo"] and "channels" not in page
     paged = pages.page("channelsz", offset="1", limit="1")
@@ -149,14 +149,16 @@ def test_channelsz(pages: StagedPages) -> None:
 
 @pytest.mark.parametrize("expected", STREAMING, ids=str)
 def test_readers(expected: ExpectedAnswer, pages: StagedPages) -> None:
-    """The members that the Prometheus exporter reads are there, with the types that it expects."""
+    """The fields that the Prometheus exporter reads exist, with the types that it expects."""
     name, _, query = expected.source.removeprefix("/streaming/").partition("?")
     page = pages.page(name, **dict(parse_qsl(query)))
     assert expected.problems(page) == []
 
 
 def test_oneChannel(pages: StagedPages) -> None:
-    """A subscription is shown as there: without the names that it does not have."""
+    """
+    A single channel is shown with its subscriptions, without fields of names that they do not have.
+    """
     page = pages.page("channelsz", channel="foo", subs="1")
     [subscription] = page["subscriptions"]
     assert subscription["durable_name"] == "d" and "queue_name" not in subscription
@@ -168,12 +170,12 @@ def test_oneChannel(pages: StagedPages) -> None:
 
 @pytest.mark.parametrize("query", [{"limit": "x"}, {"offset": "-3"}, {"subs": "true"}])
 def test_oddParameters(pages: StagedPages, query: dict[str, str]) -> None:
-    """A parameter that is no number is ignored, as by nats-streaming-server."""
+    """A parameter that is not a number is ignored, as by nats-streaming-server."""
     assert pages.page("channelsz", **query)["names"] == ["bar", "empty", "foo"]
 
 
 def test_isFTActive(pages: StagedPages) -> None:
-    """A broker that does not share its store is not the active one of several."""
+    """A broker that does not share its store is not shown as the active one."""
     assert pages.refused("isFTActive") == (204, "")
 
 
@@ -184,13 +186,15 @@ def test_notRunning() -> None:
 
 
 def test_index(pages: StagedPages) -> None:
-    """The page above them links them."""
+    """The index page links the pages under /streaming."""
     body = b"".join(pages.broker.answer("/streaming").body)
     assert body.count(b"<a href") == 4 and b'"./streaming/channelsz"' in body
 
 
 def test_series(pages: StagedPages) -> None:
-    """Channels have metrics, and subscriptions by their name how far they are behind."""
+    """
+    Channels have metrics; durable subscriptions have the number of messages that they are behind.
+    """
     samples = {
         metric.name: metric.samples for metric in complete(streamingSeries(pages.stage.model))
     }
@@ -202,12 +206,12 @@ def test_series(pages: StagedPages) -> None:
 
 
 def test_seriesBeforeTheStart() -> None:
-    """Before the service has started there are no series."""
+    """Before the service has started, there are no metrics."""
     series = complete(streamingSeries(Stage(start=False).model))
     assert all(not metric.samples for metric in series)
 
 
 def test_noDescriptors(tmp_path: Path) -> None:
-    """Without /proc the limit is known."""
+    """Without /proc, the process still has its limit of descriptors."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert openFiles(str(tmp_path / "no")) == {"max_fds": limit}

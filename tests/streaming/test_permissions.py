@@ -41,7 +41,7 @@ class TestChannelPermissions:
             me.subscribe("a")
 
     def test_close(self) -> None:
-        """Which subscriptions can be closed, and which ended for good, can be said apart."""
+        """Permissions to close subscriptions and to unsubscribe can be given separately."""
         me = client(subscribe=["a"], close=["a"], unsubscribe=[])
         durable = me.subscribe("a", durableName="d")
         assert durable.unsubscribe() == "stan: not authorized"
@@ -52,8 +52,8 @@ class TestChannelPermissions:
 
     def test_sufficientPermissions(self) -> None:
         """
-        The listed permissions are enough for a client, from connecting to closing, also on the
-        wire.
+        The listed permissions are enough for a client, from connecting to closing, also over a real
+        connection.
         """
         publish, subscribe = channelPermissions("c", publish=["x"], subscribe=["y"])
         for subject in (

@@ -46,7 +46,7 @@ def test_numbers(name: str) -> None:
 
 
 def test_bytesOnTheWire() -> None:
-    """A PubAck and a MsgProto have the bytes that nats-streaming-server was seen to send."""
+    """A PubAck and a MsgProto have the bytes that nats-streaming-server sends."""
     assert protocol.PubAck(guid="guid1").SerializeToString() == b"\n\x05guid1"
     message = protocol.MsgProto(sequence=1, subject="foo", data=b"x", timestamp=5)
     assert message.SerializeToString() == b"\x08\x01\x12\x03foo\x22\x01x\x28\x05"
@@ -74,13 +74,13 @@ def test_unknownFieldsAreSkipped() -> None:
     ],
 )
 def test_malformed(data: bytes) -> None:
-    """Bytes that are no message raise nothing but L{Malformed}."""
+    """Bytes that are no message raise only L{Malformed}."""
     with pytest.raises(Malformed):
         decode(protocol.PubMsg, data)
 
 
 def test_mutations() -> None:
-    """Whatever becomes of a message on its way, reading it gives a message or L{Malformed}."""
+    """A changed message is either read as a message or raises L{Malformed}."""
     random = Random(7)
     seeds: list[tuple[Any, bytes]] = [
         (protocol.PubMsg, protocol.PubMsg(clientID="c", guid="g", data=b"x" * 20)),
@@ -155,7 +155,7 @@ def test_compiledFilesAreCurrent(package: str, name: str, tmp_path: Path) -> Non
 
 
 def test_ownPool() -> None:
-    """Two loads of a file have nothing to do with each other, nor with the library's own pool."""
+    """Two loads of a file are independent of each other and of the library's own pool."""
     one = messageClasses("natsbroker.streaming", "protocol")["Ping"]
     other = messageClasses("natsbroker.streaming", "protocol")["Ping"]
     assert one is not other

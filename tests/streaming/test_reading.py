@@ -18,7 +18,7 @@ def built(text: str) -> Streaming | None:
 
 
 def errorsOf(text: str) -> list[str]:
-    """Everything that is wrong with a file."""
+    """All errors in a file."""
     with pytest.raises(ConfigErrors) as raised:
         buildText(text, {}, "s.conf")
     return str(raised.value).splitlines()
@@ -30,7 +30,7 @@ def test_absent() -> None:
 
 
 def test_empty() -> None:
-    """An empty block has all defaults."""
+    """An empty block gives all defaults."""
     assert built("streaming {}") == Streaming()
 
 
@@ -84,7 +84,7 @@ def test_jetStream() -> None:
 
 
 def test_otherServer() -> None:
-    """The URL of another NATS server, and the login there, are read."""
+    """The URL of another NATS server, and the credentials for it, are read."""
     text = "streaming { ns: 'nats://a,b:1', user: u, pass: p, token: t, secure: true }"
     assert built(text) == Streaming(
         nats_server="nats://a,b:1", username="u", password="p", token="t", secure=True
@@ -92,14 +92,14 @@ def test_otherServer() -> None:
 
 
 def test_zero() -> None:
-    """0 is without limit, not the default."""
+    """A limit of 0 means no limit, not the default."""
     streaming = built("streaming { limits { mc: 0, mm: 0, mb: 0 } }")
     assert streaming is not None
     assert (streaming.max_channels, streaming.max_msgs, streaming.max_bytes) == (0, 0, 0)
 
 
 def test_sql() -> None:
-    """Options of a database are the store's."""
+    """The options of a database are passed to the store."""
     streaming = built("streaming { st: SQL, sql { driver: postgres, source: x, max_conns: 4 } }")
     assert streaming is not None
     assert streaming.store == "postgres"
@@ -117,7 +117,10 @@ def test_sql() -> None:
     ],
 )
 def test_storeNamed(given: str, meant: str) -> None:
-    """nats-streaming-server's names of stores, in any case, mean ours; others are plugins."""
+    """
+    nats-streaming-server's names of stores, in any case, mean the built-in stores; other names are
+    plugins.
+    """
     assert storeNamed(given) == meant
 
 
@@ -139,8 +142,8 @@ def test_storeNamed(given: str, meant: str) -> None:
         ),
     ],
 )
-def test_limitsThatMakeNoSense(text: str, error: str) -> None:
-    """A limit that makes no sense is an error, in nats-streaming-server's words, at its place."""
+def test_invalidLimits(text: str, error: str) -> None:
+    """An invalid limit is an error, in nats-streaming-server's words, with its place."""
     [problem] = errorsOf(f"streaming {{\n store_limits {{\n  {text}\n }}\n}}")
     assert problem.startswith("s.conf:3:")
     assert problem.endswith(error)
@@ -185,7 +188,7 @@ def test_mistakes(text: str, path: str) -> None:
     ],
 )
 def test_notYet(text: str) -> None:
-    """A key of nats-streaming-server that is not supported here is refused, and named."""
+    """A key of nats-streaming-server that is not supported is refused by its name."""
     with pytest.raises(ConfigErrors) as raised:
         built(f"streaming {{ {text} }}")
     assert [type(error) for error in raised.value.errors] == [NotSupportedYet]
@@ -194,6 +197,6 @@ def test_notYet(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["partitioning: false", "encrypt: false", "secure: false", 'ft_group: ""']
 )
-def test_askingForNothing(text: str) -> None:
-    """Disabling it explicitly is allowed."""
+def test_disabledClustering(text: str) -> None:
+    """An unsupported feature may be disabled explicitly."""
     assert built(f"streaming {{ {text} }}") == Streaming()

@@ -1,5 +1,5 @@
 """
-Going on where the service stopped.
+Tests for the state of the service after a restart.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def held(stage: Stage) -> HeldStore:
 
 
 def again(stage: Stage, how: str) -> None:
-    """End the service in one way or another, and start it again."""
+    """End the service by stopping or crashing, and start it again."""
     getattr(stage, how)()
     stage.restart()
 
@@ -43,7 +43,7 @@ class TestClients:
 
     @STOPS
     def test_closed(self, how: str) -> None:
-        """A client that had closed is not."""
+        """A client that had closed its connection does not exist after a restart."""
         stage = Stage()
         client = stage.client()
         client.close()
@@ -51,7 +51,7 @@ class TestClients:
         assert client.ping() == errors.REPLACED
 
     def test_heartbeats(self) -> None:
-        """A recovered client is sent heartbeats, and found dead if it is."""
+        """A recovered client gets heartbeats, and is removed if it does not answer."""
         stage = Stage()
         client = stage.client()
         again(stage, "crash")
@@ -76,7 +76,7 @@ class TestSubscriptions:
     @STOPS
     def test_goesOn(self, how: str) -> None:
         """
-        Every kind of subscription continues at its old inboxes, without any action of the client.
+        Every kind of subscription continues on its old inbox, without any action of the client.
         """
         stage = Stage()
         client = stage.client()
@@ -101,7 +101,7 @@ class TestSubscriptions:
 
     @STOPS
     def test_publishedMeanwhile(self, how: str) -> None:
-        """A message in the channel that was not sent is sent; none is left out."""
+        """Messages that were stored but not sent before the restart are sent; none is left out."""
         stage = Stage()
         client = stage.client()
         client.publishMany("foo", [b"%d" % number for number in range(1, 31)])
@@ -117,8 +117,8 @@ class TestSubscriptions:
     @STOPS
     def test_unacknowledged(self, how: str) -> None:
         """
-        An unacknowledged message comes again when its ack wait has passed, marked; an acknowledged
-        one does not.
+        An unacknowledged message is redelivered when its ack wait has passed; an acknowledged one
+        is not.
         """
         stage = Stage()
         client = stage.client()
@@ -134,7 +134,7 @@ class TestSubscriptions:
         assert listener.again == [(1, 1), (3, 1)]
 
     def test_overdue(self) -> None:
-        """An overdue message comes at once."""
+        """A message whose ack wait passed during the restart is redelivered at once."""
         stage = Stage()
         client = stage.client()
         client.publish("foo", b"1")
@@ -147,7 +147,7 @@ class TestSubscriptions:
         assert listener.again == [(1, 1)]
 
     def test_clockSetBack(self) -> None:
-        """With a wall clock that was set back, no client waits longer than the ack wait."""
+        """If the wall clock was set back, no client waits longer than the ack wait."""
         stage = Stage()
         client = stage.client()
         client.publish("foo", b"1")
@@ -160,7 +160,10 @@ class TestSubscriptions:
         assert listener.again == [(1, 1)]
 
     def test_notWrittenDown(self) -> None:
-        """A message sent since progress was last written is marked when it is sent again."""
+        """
+        After a crash, a message that was sent after the last write of progress is marked as
+        redelivered.
+        """
         stage = Stage()
         client = stage.client()
         listener = client.subscribe("foo")
@@ -173,7 +176,7 @@ class TestSubscriptions:
         assert listener.again == [(3, 0)]
 
     def test_writtenDown(self) -> None:
-        """After a proper stop nothing is marked that was not sent."""
+        """After a proper stop, a message that was not sent before is not marked as redelivered."""
         stage = Stage()
         client = stage.client()
         client.publishMany("foo", [b"1", b"2", b"3"])
@@ -201,7 +204,7 @@ class TestSubscriptions:
 
     @STOPS
     def test_ended(self, how: str) -> None:
-        """A subscription that had ended does not exist."""
+        """A subscription that had ended does not exist after a restart."""
         stage = Stage()
         client = stage.client()
         client.subscribe("foo").close()
@@ -212,7 +215,7 @@ class TestSubscriptions:
 
     @STOPS
     def test_offlineDurable(self, how: str) -> None:
-        """An offline durable subscription is offline, and can be resumed where it was."""
+        """An offline durable subscription is still offline, and can be resumed at its position."""
         stage = Stage()
         client = stage.client()
         client.publishMany("foo", [b"1", b"2"])
@@ -240,7 +243,7 @@ class TestSubscriptions:
         assert stage.model.channel("foo").subs_count == 2
 
     def test_otherClusters(self) -> None:
-        """Two clusters in one store have nothing to do with each other."""
+        """Two clusters in one store are independent."""
         stage = Stage()
         stage.client().publish("foo", b"1")
         stage.stop()
@@ -248,7 +251,7 @@ class TestSubscriptions:
         assert (stage.model.clientNames(), stage.model.channelNames()) == ([], [])
 
     def test_cannotReadPending(self) -> None:
-        """If pending messages cannot be read, they come later."""
+        """If pending messages cannot be read at the restart, they are redelivered later."""
         stage = Stage(makeStore=held)
         client = stage.client()
         client.publish("foo", b"1")
@@ -264,7 +267,7 @@ class TestSubscriptions:
 
 
 class TestLeftovers:
-    """State that does not fit together, as a broken end can leave it."""
+    """Inconsistent state, which an unclean end can leave."""
 
     def put(self, stage: Stage, **fields: object) -> None:
         """Write a subscription's state."""
@@ -274,12 +277,12 @@ class TestLeftovers:
         stage.store.states("stan/test-cluster").put(key, state.SerializeToString())
 
     def written(self, stage: Stage) -> list[bytes]:
-        """The keys of subscriptions that are written down."""
+        """The keys of stored subscriptions."""
         values = stage.store.states("stan/test-cluster").load().result
         return [entry for entry in values if entry.startswith(b"subscription/")]
 
     def test_channelGone(self) -> None:
-        """A subscription of a channel that was deleted is forgotten."""
+        """A subscription of a deleted channel is removed."""
         stage = Stage()
         stage.stop()
         self.put(stage, id=1, channel="gone", clientID="me", durableName="d", isDurable=True)
@@ -287,7 +290,7 @@ class TestLeftovers:
         assert self.written(stage) == []
 
     def test_clientGone(self) -> None:
-        """Without its client, a durable subscription is offline and another one is forgotten."""
+        """Without its client, a durable subscription is offline and any other is removed."""
         stage = Stage()
         stage.client("other").publishMany("foo", [b"1", b"2"])
         stage.settle()
@@ -302,7 +305,7 @@ class TestLeftovers:
 
     def test_memberGone(self) -> None:
         """
-        A pending message of a member of a durable queue group goes to the members that are there.
+        A pending message of a lost member of a durable queue group goes to the existing members.
         """
         stage = Stage()
         client = stage.client()
@@ -320,7 +323,7 @@ class TestLeftovers:
 
     def test_twoOffline(self) -> None:
         """
-        Of two offline subscriptions of one group one is kept, with the pending messages of both.
+        If a group has two offline subscriptions, one is kept, with the pending messages of both.
         """
         stage = Stage()
         client = stage.client()
@@ -335,7 +338,9 @@ class TestLeftovers:
         assert back.again == [(1, 1), (2, 1), (3, 0)]
 
     def test_aheadOfTheChannel(self) -> None:
-        """A position behind the channel's end is the end: nothing that comes is left out."""
+        """
+        A position beyond the channel's end counts as the end, so that no new message is left out.
+        """
         stage = Stage()
         stage.client("other").publish("foo", b"1")
         stage.stop()
@@ -358,7 +363,8 @@ class TestLeftovers:
     @pytest.mark.parametrize("seconds", [0, DELAY])
     def test_neverSent(self, seconds: float) -> None:
         """
-        After a crash, messages for which a subscription had no room are not marked as redelivered.
+        After a crash, messages that did not fit into maxInFlight before it are not marked as
+        redelivered.
         """
         stage = Stage()
         client = stage.client()
@@ -373,7 +379,10 @@ class TestLeftovers:
         assert listener.again == [(1, 1), (2, 1), (3, 0), (4, 0), (5, 0), (6, 0)]
 
     def test_stoppedAcknowledging(self) -> None:
-        """The mark of redelivery is exact as soon as nothing was acknowledged for a moment."""
+        """
+        After a pause without acknowledgements, a crash marks only messages as redelivered that were
+        sent.
+        """
         stage = Stage()
         client = stage.client()
         client.publishMany("foo", [b"%d" % number for number in range(1, 7)])
@@ -387,8 +396,8 @@ class TestLeftovers:
         stage.advance(6)
         assert listener.again == [(3, 1), (4, 1), (5, 0), (6, 0)]
 
-    def test_unknownFields(self) -> None:
-        """A request that was interrupted leaves nothing of importance."""
+    def test_refusedRequest(self) -> None:
+        """A refused subscription request leaves no state."""
         stage = Stage()
         assert stage.ask(b"_STAN.sub.test-cluster", b"", protocol.SubscriptionResponse).error
         stage.stop()

@@ -31,8 +31,8 @@ class TestAckWait:
 
     def test_comesAgain(self) -> None:
         """
-        Unacknowledged messages come again, marked and counted, each time the ack wait passes; not
-        before.
+        Unacknowledged messages are redelivered, marked and counted, each time the ack wait passes,
+        and not earlier.
         """
         stage = Stage()
         _, listener = subscribed(stage, maxInFlight=2)
@@ -49,7 +49,7 @@ class TestAckWait:
         assert sorted(listener.again) == [(2, 3), (3, 1)]
 
     def test_eachByItself(self) -> None:
-        """Each message has its own time."""
+        """Each message has its own ack wait."""
         stage = Stage()
         client, listener = subscribed(stage, 1, ackWaitInSecs=2)
         stage.advance(1)
@@ -61,7 +61,7 @@ class TestAckWait:
         assert listener.again == [(2, 1)]
 
     def test_acknowledged(self) -> None:
-        """An acknowledged message does not come again, and nothing is left to be done."""
+        """An acknowledged message is not redelivered, and no timer is left."""
         stage = Stage()
         _, listener = subscribed(stage)
         listener.ackNow(1, 2, 3)
@@ -70,7 +70,7 @@ class TestAckWait:
         assert listener.again == []
 
     def test_countEndsWithAck(self) -> None:
-        """Acknowledging a message resets its count of deliveries."""
+        """An acknowledgement resets the message's count of redeliveries."""
         stage = Stage()
         _, listener = subscribed(stage, 1)
         stage.advance(3.1)
@@ -79,7 +79,7 @@ class TestAckWait:
         assert group.counts == {}
 
     def test_clockSet(self) -> None:
-        """A wall clock that is set makes nothing come again early, or never."""
+        """Setting the wall clock makes no redelivery come early, or never."""
         stage = Stage()
         _, listener = subscribed(stage, 1)
         stage.steps = 3600
@@ -114,7 +114,7 @@ class TestWhatIsGone:
         assert 1 not in [sequence for sequence, _ in listener.again]
 
     def test_deleted(self) -> None:
-        """A message that was deleted, or can never be read, does not come again; others do."""
+        """A deleted or unreadable message is not redelivered; the others are."""
         stage = Stage(makeStore=held)
         _, listener = subscribed(stage, 3)
         listener.taken()
@@ -127,7 +127,7 @@ class TestWhatIsGone:
         ] == [2]
 
     def test_cannotRead(self) -> None:
-        """If the store cannot be read now, the message stays pending and comes later."""
+        """If the store cannot be read now, the message stays pending and is redelivered later."""
         stage = Stage(makeStore=held)
         _, listener = subscribed(stage, 2)
         listener.taken()
@@ -142,7 +142,7 @@ class TestWhatIsGone:
         assert listener.again == [(1, 1), (2, 1)]
 
     def test_sparse(self) -> None:
-        """Messages far apart come without reading everything between."""
+        """Redelivered messages far apart are read without the messages between."""
         stage = Stage(makeStore=held)
         _, listener = subscribed(stage, 3000, maxInFlight=5000)
         for sequence in listener.sequences:
@@ -161,7 +161,7 @@ class TestUnwell:
     OPTIONS = Streaming(hb_interval=2.0, hb_timeout=1.0)
 
     def test_singleSubscription(self) -> None:
-        """A single subscription is sent nothing again until its client answers."""
+        """A single subscription gets no redelivery until its client answers again."""
         stage = Stage(self.OPTIONS)
         client, listener = subscribed(stage, 1, ackWaitInSecs=4)
         client.isAlive = False
@@ -173,7 +173,7 @@ class TestUnwell:
         assert listener.again[0] == (1, 1)
 
     def test_queue(self) -> None:
-        """In a queue group it goes to a member that answers."""
+        """In a queue group, the message goes to a member whose client answers."""
         stage = Stage(self.OPTIONS)
         ill, well = stage.client("ill"), stage.client("well")
         first = ill.subscribe("foo", qGroup="q", isAcking=False, ackWaitInSecs=4)
@@ -195,8 +195,11 @@ class TestUnwell:
 class TestQueues:
     """Redelivery in queue groups."""
 
-    def test_goesToWhoeverIsFree(self) -> None:
-        """A message that one member does not acknowledge goes to another, and is theirs then."""
+    def test_goesToAnotherMember(self) -> None:
+        """
+        A message that one member does not acknowledge is redelivered to another member, and is then
+        pending for that one.
+        """
         stage = Stage()
         client = stage.client()
         lazy = client.subscribe("foo", qGroup="q", isAcking=False, ackWaitInSecs=1, maxInFlight=2)
@@ -208,8 +211,8 @@ class TestQueues:
         assert sorted(lazy.again + busy.again) == [(1, 1), (2, 1)]
         assert busy.taken() == []
 
-    def test_nobodyElse(self) -> None:
-        """If it is alone, a member gets it again itself."""
+    def test_onlyMember(self) -> None:
+        """A member that is alone in its group gets its message redelivered itself."""
         stage = Stage()
         client = stage.client()
         alone = client.subscribe("foo", qGroup="q", isAcking=False, ackWaitInSecs=1)
@@ -219,7 +222,7 @@ class TestQueues:
 
     @pytest.mark.parametrize("count", [1, 7, 50])
     def test_leavers(self, count: int) -> None:
-        """While members come and go, every message is acknowledged in the end."""
+        """While members join and leave, every message is acknowledged in the end."""
         stage = Stage()
         client = stage.client()
         client.publishMany("foo", [b"%d" % number for number in range(count)])
@@ -239,7 +242,7 @@ class TestQueues:
 
 
 def test_slices() -> None:
-    """The due messages of many subscriptions are sent again in parts, and all of them."""
+    """The due messages of many subscriptions are redelivered in parts, and completely."""
     stage = Stage(clock=TurnClock())
     client = stage.client()
     for _ in range(40):

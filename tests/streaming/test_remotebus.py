@@ -57,12 +57,12 @@ class TestOnlyServer:
         return service
 
     def test_noOtherService(self, stage: Stage) -> None:
-        """Without an answer, the store is opened."""
+        """If no other service answers, the store is opened."""
         store = MemoryStore(stage.broker.reactor)
         assert opened(stage, store) is store
 
     def test_anotherService(self, stage: Stage) -> None:
-        """If another service answers, the store is closed: clients would be answered twice."""
+        """If another service answers, the store is closed, as clients would be answered twice."""
         service, store = self.serve(stage), MemoryStore(stage.broker.reactor)
         outcome = opened(stage, store)
         assert isinstance(outcome, Failure)
@@ -75,13 +75,16 @@ class TestOnlyServer:
         service.stopService()
 
     def test_otherCluster(self, stage: Stage) -> None:
-        """A server of another cluster does not matter."""
+        """A streaming server of another cluster does not matter."""
         service, store = self.serve(stage), MemoryStore(stage.broker.reactor)
         assert opened(stage, store, "other") is store
         service.stopService()
 
     def test_sharedStore(self, stage: Stage) -> None:
-        """Brokers that share a store decide through it which one serves, so others may exist."""
+        """
+        Brokers that share a store are not refused when another one answers, as the store decides
+        which one serves.
+        """
         service = self.serve(stage)
         store = LeasedStore(Shared(MemoryStore(stage.broker.reactor)))
         assert opened(stage, store) is store
@@ -107,7 +110,7 @@ class TestOnlyServer:
     ],
 )
 def test_optionsFor(url: str, expected: ConnectOptions) -> None:
-    """The URL decides about the login, before the keys."""
+    """A login in the URL wins over the keys in the configuration."""
     streaming = Streaming(cluster_id="c", nats_server=url, username="u", password="p", token="t")
     [place] = splitServers(url)
     assert optionsFor(streaming, place) == expected
@@ -117,15 +120,15 @@ class TestServerPool:
     """Which server is tried."""
 
     def test_turns(self) -> None:
-        """Named servers and learned ones take turns."""
+        """Configured servers and discovered ones take turns."""
         pool = ServerPool(splitServers("nats://a,nats://b:1"))
         places = [pool.next(["c:2", "a:4222", "nonsense"]) for _ in range(4)]
         assert [(place.host, place.port) for place in places] == [
             ("c", 2), ("a", 4222), ("b", 1), ("c", 2),
         ]  # fmt: skip
 
-    def test_heardOf(self) -> None:
-        """A learned server comes before those that were tried, with the same user."""
+    def test_discoveredServer(self) -> None:
+        """A discovered server is tried before those that were tried already, with the same user."""
         pool = ServerPool(splitServers("tls://u:p@a"))
         assert pool.next([]).host == "a"
         other = pool.next(["[::1]:5"])
@@ -134,7 +137,7 @@ class TestServerPool:
 
 
 def test_rotates() -> None:
-    """Each attempt is at the next server."""
+    """Each attempt connects to the next server."""
     reactor = MemoryReactorClock()
     bus = remoteBus(reactor, Streaming(nats_server="nats://127.0.0.1:1,nats://127.0.0.2:2"))
     bus.startService()

@@ -31,14 +31,14 @@ def held(stage: Stage) -> HeldStore:
 
 
 def outcome(deferred: Deferred[Any]) -> list[Any]:
-    """The outcome of a Deferred, in a list that is empty before."""
+    """The list that gets the outcome of a Deferred."""
     outcomes: list[Any] = []
     deferred.addBoth(outcomes.append)
     return outcomes
 
 
 def test_provides() -> None:
-    """The service is a Twisted service with a report of its readiness."""
+    """The service is a Twisted service that reports its readiness."""
     service = Stage(start=False).service
     assert verifyObject(IService, service)
     assert verifyObject(IReadiness, service)
@@ -54,7 +54,7 @@ class TestStart:
     """Starting."""
 
     def test_waitsForStore(self) -> None:
-        """The service is ready when the store is open and its state is in force; no sooner."""
+        """The service is ready when the store is open and its state was recovered, not earlier."""
         stage = Stage(start=False)
         opening: Deferred[Any] = Deferred()
         stage.opening = lambda: opening
@@ -70,7 +70,7 @@ class TestStart:
 
     @pytest.mark.parametrize("error", [StoreLocked("locked"), UnknownFormat("too new")])
     def test_cannotOpen(self, error: Exception) -> None:
-        """If the store cannot be opened, that is why the service is not ready."""
+        """If the store cannot be opened, the service does not become ready, for that reason."""
         stage = Stage(start=False)
         stage.opening = refused(error)
         stage.service.startService()
@@ -78,7 +78,7 @@ class TestStart:
         assert outcome(stage.service.stopService()) == [None]
 
     def test_cannotRecover(self) -> None:
-        """If the stored state cannot be read, the store is closed again at the end."""
+        """If the stored state cannot be read, the store is closed at the end."""
         stage = Stage(makeStore=held)
         stage.client().publish("foo", b"x")
         stage.stop()
@@ -93,7 +93,7 @@ class TestStop:
     """Stopping."""
 
     def test_leavesNothing(self) -> None:
-        """No subscription and no timer is left."""
+        """A stopped service leaves no subscription and no timer."""
         stage = Stage()
         client = stage.client()
         client.isAlive = False
@@ -106,7 +106,7 @@ class TestStop:
 
     def test_waitsForWhatIsStored(self) -> None:
         """
-        A message that is being stored is stored, and answered, before the service has stopped.
+        A message that is being stored when the service stops is stored and acknowledged first.
         """
         stage = Stage(makeStore=held)
         client = stage.client()
@@ -136,7 +136,7 @@ class TestStop:
         assert outcome(Stage(start=False).service.stopService()) == [None]
 
     def test_storeFails(self) -> None:
-        """The service stops although nothing can be written any more."""
+        """The service stops although the store accepts no more writes."""
         stage = Stage(makeStore=held)
         client = stage.client()
         client.subscribe("foo")
@@ -145,7 +145,7 @@ class TestStop:
         stage.stop()
 
     def test_takesNothingMore(self) -> None:
-        """A message that comes while the service stops is not accepted."""
+        """A message that comes while the service stops is refused."""
         stage = Stage()
         client = stage.client()
         stage.service.stopService()
@@ -156,7 +156,7 @@ class TestStop:
 
 
 def test_escapes(flushLoggedErrors: FlushLoggedErrors) -> None:
-    """An exception in unattended work is logged."""
+    """An exception in background work is logged."""
 
     async def fail() -> None:
         raise ZeroDivisionError
@@ -205,14 +205,14 @@ def test_storeWatchProvides() -> None:
     ],
 )
 def test_words(name: str, arguments: tuple[object, ...], text: str) -> None:
-    """Each step is logged, with its names."""
+    """Each event of the store is logged, with its names."""
     with capturedLogs() as events:
         getattr(StoreWatch(), name)(*arguments)
     assert [formatEvent(event) for event in events] == [text]
 
 
 def test_writesStopped() -> None:
-    """The watch remembers why the store takes no writes, until it does again."""
+    """The watch keeps the reason why the store accepts no writes, until it accepts them again."""
     watch = StoreWatch()
     watch.writesStopped("")
     assert watch.stopped
@@ -243,7 +243,7 @@ class Brokers:
         return succeed(view)
 
     def start(self) -> StreamingService:
-        """Start one more; it lets its broker start."""
+        """Start one more service on the shared store, and wait until it is prepared."""
         service = self.stage._makeService()
         prepared: list[object] = []
         service.startService()
@@ -253,7 +253,7 @@ class Brokers:
         return service
 
     def stop(self, *services: StreamingService) -> None:
-        """Stop some."""
+        """Stop some of the services."""
         for service in services:
             stopped: list[object] = []
             service.stopService().addBoth(stopped.append)
@@ -263,22 +263,24 @@ class Brokers:
 
 @pytest.fixture
 def brokers() -> Brokers:
-    """Brokers, of which none has started."""
+    """Brokers that share a store; none is started."""
     return Brokers()
 
 
 def stateOf(service: StreamingService) -> str:
-    """Whether it serves."""
+    """Whether a service is serving."""
     return StreamingModel(service).figures().state
 
 
 def test_leaderLog() -> None:
-    """The log that stands for a cluster is none of its channels."""
+    """The log that stands for a cluster is not one of its channels."""
     assert leaderLog("c") == "stan/c"
 
 
 def test_standby(brokers: Brokers) -> None:
-    """The first one serves; the second is ready, but takes no requests and shows no figures."""
+    """
+    The first broker serves; the second is ready, but accepts no requests and shows no figures.
+    """
     first = brokers.start()
     listening = len(brokers.stage.account)
     second = brokers.start()
@@ -295,7 +297,9 @@ def test_standby(brokers: Brokers) -> None:
 
 
 def test_stopped(brokers: Brokers) -> None:
-    """When the active one stops, the standby continues at its position; clients stay."""
+    """
+    When the active broker stops, the standby continues at its position; clients stay connected.
+    """
     first, second = brokers.start(), brokers.start()
     client = brokers.stage.client()
     listener = client.subscribe("foo", isAcking=False)
@@ -311,8 +315,8 @@ def test_stopped(brokers: Brokers) -> None:
 
 def test_lostLease(brokers: Brokers) -> None:
     """
-    A service that has lost the lease stops serving and waits. It serves again when it has the
-    lease.
+    A service that has lost the lease stops serving, waits, and serves again when it has the lease
+    again.
     """
     first, second = brokers.start(), brokers.start()
     stage = brokers.stage
@@ -335,9 +339,9 @@ def test_lostLease(brokers: Brokers) -> None:
     brokers.stop(first)
 
 
-def test_lostUnawares(brokers: Brokers) -> None:
+def test_lostBeforeNotice(brokers: Brokers) -> None:
     """
-    A service that does not know yet that it has lost the lease stores nothing, and reports that.
+    A service that has lost the lease without noticing stores nothing, and answers with an error.
     """
     first, second = brokers.start(), brokers.start()
     client = brokers.stage.client()
@@ -349,7 +353,7 @@ def test_lostUnawares(brokers: Brokers) -> None:
 
 
 def test_cannotTakeOver(brokers: Brokers) -> None:
-    """If taking over fails, it is tried again."""
+    """If taking over fails, the service tries again."""
     first, second = brokers.start(), brokers.start()
     brokers.views[1].failing = StoreFailed("broken")
     brokers.failing = StoreFailed("still broken")
@@ -365,7 +369,7 @@ def test_cannotTakeOver(brokers: Brokers) -> None:
 
 
 def test_stoppedBetweenAttempts(brokers: Brokers) -> None:
-    """A service between two attempts can be stopped, and leaves nothing."""
+    """A service that waits for its next attempt can be stopped, and leaves no timer."""
     first, second = brokers.start(), brokers.start()
     brokers.views[0].notice("stan/test-cluster")
     brokers.stage.settle()

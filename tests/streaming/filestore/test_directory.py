@@ -34,7 +34,7 @@ def opened(writer: StoreWriter, polynomial: int = 0, key: str = "") -> SourceDir
 
 
 def test_recognised(tmp_path: Path) -> None:
-    """The cluster, and whether it is clustered, stand in server.dat."""
+    """The name of the cluster, and whether the server is clustered, are read from server.dat."""
     one = opened(StoreWriter(tmp_path / "a", "orders"))
     two = opened(StoreWriter(tmp_path / "b", nodeID="n1"))
     assert (one.clusterID, one.isClustered) == ("orders", False)
@@ -42,7 +42,10 @@ def test_recognised(tmp_path: Path) -> None:
 
 
 def test_channelNames(writer: StoreWriter) -> None:
-    """Every directory with files of a channel is one, whatever its name; others are reported."""
+    """
+    Each directory with files of a channel is a channel, whatever its name; other directories are
+    reported.
+    """
     names = ["a.b.c", "msgs.1.dat", "subs.dat", "with space", "канал"]
     for name in names:
         writer.channel(name).messages(1, 1)
@@ -57,7 +60,7 @@ def test_channelNames(writer: StoreWriter) -> None:
 
 @pytest.mark.parametrize("polynomial", POLYNOMIALS)
 def test_knownPolynomials(tmp_path: Path, polynomial: int) -> None:
-    """The usual polynomials are found out by server.dat."""
+    """The usual polynomials of checksums are recognized from server.dat."""
     writer = StoreWriter(tmp_path / "store", checksum=checksumFor(polynomial))
     writer.channel("a").messages(1, 2)
     (channel,) = opened(writer).channels()
@@ -65,7 +68,7 @@ def test_knownPolynomials(tmp_path: Path, polynomial: int) -> None:
 
 
 def test_otherPolynomial(tmp_path: Path) -> None:
-    """Any other must be named."""
+    """An unusual polynomial of checksums must be named."""
     writer = StoreWriter(tmp_path / "store", checksum=checksumFor(OTHER))
     with pytest.raises(SourceError, match="another --file_crc_poly"):
         opened(writer)
@@ -98,7 +101,7 @@ def test_serverMissing(writer: StoreWriter) -> None:
 
 
 def test_otherDirectory(tmp_path: Path) -> None:
-    """A directory of something else, and none at all, are refused."""
+    """A missing directory and a directory of another program are refused."""
     with pytest.raises(SourceError, match="is not a data directory of nats-streaming-server"):
         SourceDirectory(tmp_path, Report())
     with pytest.raises(SourceError, match="is not a directory"):
@@ -115,7 +118,7 @@ sys.stdin.read()
 
 
 def test_locked(writer: StoreWriter) -> None:
-    """A server in fault tolerance mode has the lock: nothing is read then."""
+    """While a server in fault tolerance mode has the lock, nothing is read."""
     lock = writer.root / ".rootdir.lck"
     lock.touch()
     opened(writer).close()
@@ -149,7 +152,7 @@ def test_keepsServersOut(writer: StoreWriter) -> None:
 
 
 def test_changed(writer: StoreWriter) -> None:
-    """A file that grows, or is new, shows that a server runs."""
+    """A file that grows or is new shows that a server is running."""
     channel = writer.channel("a")
     channel.messages(1, 1)
     source = opened(writer)
@@ -160,7 +163,10 @@ def test_changed(writer: StoreWriter) -> None:
 
 
 def test_encrypted(writer: StoreWriter) -> None:
-    """Encrypted messages need the key; with a wrong one they are damaged, not delivered so."""
+    """
+    Encrypted messages need the key; with a wrong key they are reported as damaged, and not
+    returned.
+    """
     data = "01bb3abf2a0000000000000001d1b03dcdab04bb43d07d22f7c134fcb94e7304f95f8e1a28"
     vault = writer.channel("vault")
     vault.message(1, bytes.fromhex(data))
@@ -178,7 +184,7 @@ def test_encrypted(writer: StoreWriter) -> None:
 
 
 def test_damagedState(writer: StoreWriter) -> None:
-    """A damaged subs.dat or clients.dat gives nothing, and is reported."""
+    """A damaged subs.dat or clients.dat is reported, and nothing is read from it."""
     writer.client("c")
     channel = writer.channel("a")
     channel.subscription(1, clientID="c", durableName="d")
@@ -196,7 +202,7 @@ def test_damagedState(writer: StoreWriter) -> None:
 
 
 def test_stateMissing(writer: StoreWriter) -> None:
-    """Files of clients and subscriptions that are missing are empty, as for the server."""
+    """Missing files of clients and subscriptions count as empty, as for the server."""
     channel = writer.channel("a")
     channel.messages(1, 1)
     channel.path("subs.dat").unlink()
@@ -220,7 +226,7 @@ RECORDS: dict[int, tuple[bytes, bytes]] = {
 
 @pytest.mark.parametrize("sequence", RECORDS)
 def test_decrypts(sequence: int) -> None:
-    """The ciphers give the plain text."""
+    """Both ciphers are decrypted to the plain text."""
     data, plain = RECORDS[sequence]
     assert looksEncrypted(data, sequence)
     assert Decrypter("sample-key", "vault").decrypt(data) == plain
@@ -228,13 +234,16 @@ def test_decrypts(sequence: int) -> None:
 
 @pytest.mark.parametrize(("key", "channel"), [("other", "vault"), ("sample-key", "other")])
 def test_otherKey(key: str, channel: str) -> None:
-    """With another key, or for another channel, nothing comes out."""
+    """With another key, or for another channel, nothing is decrypted."""
     with pytest.raises(DecryptionError, match="cannot be decrypted"):
         Decrypter(key, channel).decrypt(RECORDS[1][0])
 
 
 def test_plainText() -> None:
-    """Data that is too short, of another code, or counts beyond its sequence is plain text."""
+    """
+    Data that is too short, has another cipher's code, or has a counter beyond its sequence is plain
+    text.
+    """
     data = RECORDS[1][0]
     assert not looksEncrypted(data[:29], 1)
     assert not looksEncrypted(b"\x03" + data[1:], 1)

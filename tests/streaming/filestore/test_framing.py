@@ -25,7 +25,7 @@ VERSION = b"\x01\0\0\0"
 
 
 def read(data: bytes, polynomial: int = POLYNOMIALS[0]) -> tuple[list[TypedRecord], list[str]]:
-    """The records, and what was told of a torn one."""
+    """The records, and what was reported of an incomplete one."""
     torn: list[str] = []
     records = list(typedRecords("x.dat", data, checksumFor(polynomial), torn.append))
     return records, torn
@@ -36,12 +36,12 @@ def read(data: bytes, polynomial: int = POLYNOMIALS[0]) -> tuple[list[TypedRecor
     list(zip(POLYNOMIALS, (0xCBF43926, 0xE3069283, 0x2D3DD0AE), strict=True)),
 )
 def test_checkValues(polynomial: int, expected: int) -> None:
-    """The published check value of each polynomial comes out."""
+    """Each polynomial gives its published check value."""
     assert checksumFor(polynomial)(b"123456789") == expected
 
 
 def test_records() -> None:
-    """Records come with type, payload and place."""
+    """Records are returned with type, payload and place."""
     records, torn = read(VERSION + SENT + ACKNOWLEDGED)
     payload = bytes.fromhex("08011001")
     assert records == [TypedRecord(5, payload, 4), TypedRecord(4, payload, 16)]
@@ -49,14 +49,17 @@ def test_records() -> None:
 
 
 def test_zerosEndTheFile() -> None:
-    """A header of zeros is the end, whatever follows."""
+    """A header of zeros ends the file, whatever follows."""
     records, torn = read(VERSION + DELETED + bytes(8) + DELETED)
     assert (len(records), torn) == (1, [])
 
 
 @pytest.mark.parametrize("missing", [1, 11, 12, 18])
 def test_tornTail(missing: int) -> None:
-    """An incomplete last record is left out and told, cut in its header or in its payload."""
+    """
+    An incomplete last record is left out and reported, whether its header or its payload is cut
+    off.
+    """
     records, torn = read((VERSION + DELETED + DELETED)[:-missing])
     assert len(records) == 1
     assert torn == ["x.dat: the last record, at 23, is incomplete and left out"]

@@ -52,7 +52,7 @@ def imported(store: Any, plan: Plan) -> bool:
 
 
 def stageOn(writer: StoreWriter, **more: Any) -> Stage:
-    """A service on what was imported."""
+    """A service that uses the imported store."""
     stage = Stage(UNLIMITED, start=False)
     assert imported(stage.store, planned(writer, **more))
     stage.start()
@@ -77,7 +77,7 @@ class TestMessages:
     """Messages and sequences."""
 
     def test_asTheyWere(self, writer: StoreWriter) -> None:
-        """Sequences, timestamps, data and reply subjects are those of the source."""
+        """Sequences, timestamps, data and reply subjects are those in the source."""
         channel = writer.channel("orders")
         channel.message(1, b"one", reply="answers")
         channel.message(2)
@@ -103,7 +103,7 @@ class TestMessages:
         assert log.bounds().last == 21
 
     def test_manyBatches(self, writer: StoreWriter) -> None:
-        """A channel of several batches is whole."""
+        """A channel of several batches is imported completely."""
         writer.channel("orders").messages(1, 2500)
         stage = stageOn(writer)
         records = recordsOf(channelOf(stage.store, "orders"))
@@ -112,7 +112,9 @@ class TestMessages:
         ]
 
     def test_maxMessages(self, writer: StoreWriter) -> None:
-        """The oldest go beyond max_msgs; a channel may have limits of its own."""
+        """
+        The oldest messages beyond max_msgs are not imported; a channel may have limits of its own.
+        """
         for name in ("a", "b"):
             writer.channel(name).messages(25, 50)
         settings = replace(UNLIMITED, max_msgs=20, channels={"b": {"max_msgs": 3}})
@@ -121,7 +123,10 @@ class TestMessages:
         assert firsts == [31, 48]
 
     def test_maxBytes(self, writer: StoreWriter) -> None:
-        """Bytes are counted as the server counts them, with 40 a message; one message stays."""
+        """
+        Bytes are counted as by the server, with 40 more for each message; the last message always
+        stays.
+        """
         channel = writer.channel("orders")
         channel.messages(1, 9)
         size = channel.path("msgs.1.dat").stat().st_size - 4
@@ -133,7 +138,7 @@ class TestMessages:
         assert bounds == [7, 8, 9]
 
     def test_maxAge(self, writer: StoreWriter) -> None:
-        """Age may take all messages; the last sequence stays used."""
+        """All messages may be too old; the last sequence stays used."""
         writer.channel("orders").messages(1, 10)
         settings = replace(UNLIMITED, max_age=1.0)
         now = BEGINNING + 10 * STEP + 10**9
@@ -157,8 +162,8 @@ class TestMessages:
         bounds = channelOf(stage.store, "orders").bounds()
         assert (bounds.first, bounds.last, bounds.count) == (1, 3, 1)
 
-    def test_replyThatIsNone(self, writer: StoreWriter) -> None:
-        """A reply subject that cannot be kept is left out, and told."""
+    def test_invalidReply(self, writer: StoreWriter) -> None:
+        """A reply subject that cannot be stored is left out, and reported."""
         writer.channel("orders").message(1, b"one", reply=" a ")
         plan, stage = planned(writer), Stage(start=False)
         imported(stage.store, plan)
@@ -166,7 +171,10 @@ class TestMessages:
         assert plan.report.notes == ["message 1: its reply subject is not valid and left out"]
 
     def test_nameWithBlank(self, writer: StoreWriter) -> None:
-        """A channel whose name clients cannot use here is imported, and told."""
+        """
+        A channel whose name has a space is imported, and the import reports that clients cannot use
+        it.
+        """
         writer.channel("with space").messages(1, 2)
         plan, stage = planned(writer), Stage(start=False)
         imported(stage.store, plan)
@@ -176,7 +184,10 @@ class TestMessages:
         ]
 
     def test_namesThatDifferInCase(self, writer: StoreWriter) -> None:
-        """Servers before 0.25 allowed them: both are served, and each can be deleted."""
+        """
+        Channels whose names differ in case only, as servers before 0.25 allowed, are both served,
+        and each can be deleted.
+        """
         for name in ("orders", "Orders"):
             writer.channel(name).messages(1, 1)
         stage = stageOn(writer)
@@ -200,8 +211,8 @@ class TestDurables:
 
     def test_resumes(self, writer: StoreWriter) -> None:
         """
-        A message that was sent and not acknowledged comes again, marked; then those that were never
-        sent.
+        A message that was sent and not acknowledged is redelivered first; then follow those that
+        were never sent.
         """
         channel = writer.channel("orders")
         channel.messages(1, 9)
@@ -226,7 +237,10 @@ class TestDurables:
         assert self.resumed(stageOn(writer), "c", durableName="d").sequences == [8, 9]
 
     def test_unsubscribed(self, writer: StoreWriter) -> None:
-        """A durable subscription that was ended is gone, and the name starts again."""
+        """
+        A durable subscription that was unsubscribed is not imported; its name can be used for a new
+        one.
+        """
         channel = writer.channel("orders")
         channel.messages(1, 3)
         channel.subscription(1, clientID="c", durableName="d", isDurable=True, lastSent=2)
@@ -265,8 +279,8 @@ class TestDurables:
         listener = self.resumed(stageOn(writer), "any", durableName="d", qGroup="g:h")
         assert listener.sequences == [2, 4]
 
-    def test_ghost(self, writer: StoreWriter) -> None:
-        """A pending message of a member whose client is gone goes to the members that are there."""
+    def test_memberWithoutClient(self, writer: StoreWriter) -> None:
+        """A pending message of a member whose client is gone goes to the existing members."""
         writer.client("w1", "_INBOX.hb1", b"1")
         channel = writer.channel("orders")
         channel.messages(1, 9)
@@ -282,8 +296,8 @@ class TestDurables:
         assert (member.clientID, sorted(member.pending)) == ("w1", [3, 4, 6, 7, 8, 9])
         assert member.group.lastSent == 9
 
-    def test_onlyGhosts(self, writer: StoreWriter) -> None:
-        """If all members are such, the group is still there."""
+    def test_noMemberHasAClient(self, writer: StoreWriter) -> None:
+        """If the clients of all members are gone, the durable queue group still exists."""
         channel = writer.channel("orders")
         channel.messages(1, 3)
         channel.subscription(1, clientID="w", qGroup="d:g", isDurable=True)
@@ -293,7 +307,7 @@ class TestDurables:
         assert listener.sequences == [2, 3]
 
     def test_clustered(self, tmp_path: Path) -> None:
-        """Of a clustered server no subscription is believed, which is reported."""
+        """Subscriptions of a clustered server are not imported, which is reported."""
         writer = StoreWriter(tmp_path / "source", nodeID="n1")
         channel = writer.channel("orders")
         channel.messages(1, 3)
@@ -307,7 +321,7 @@ class TestClients:
     """Clients that were connected when the server stopped."""
 
     def test_goOn(self, writer: StoreWriter) -> None:
-        """Clients need not connect again: their subscriptions continue at the old inboxes."""
+        """Clients need not connect again: their subscriptions continue on the old inboxes."""
         stage = Stage(start=False)
         client = Client(stage, "c")
         listener = Listener(client, "orders")
@@ -323,7 +337,9 @@ class TestClients:
         assert listener.sequences == [2, 3, 4]
 
     def test_lostClient(self, writer: StoreWriter) -> None:
-        """A subscription that is not durable goes with its client; a durable one is offline."""
+        """
+        A subscription that is not durable ends with its lost client; a durable one is offline.
+        """
         writer.client("c")
         writer.clientGone("c")
         channel = writer.channel("orders")
@@ -357,7 +373,7 @@ class TestClients:
         ]
 
     def test_invalidName(self, writer: StoreWriter) -> None:
-        """A client id that no client can have is left out, and told."""
+        """A client with an invalid client id is left out, and reported."""
         writer.client("a b")
         plan = planned(writer)
         assert (plan.clients, plan.report.notes) == (
@@ -369,7 +385,7 @@ class TestTwice:
     """Imports that are run again."""
 
     def test_finished(self, writer: StoreWriter) -> None:
-        """A second run changes nothing, also when the service has run in between."""
+        """A second import changes nothing, also if the service has run in between."""
         writer.channel("orders").messages(1, 3)
         stage = stageOn(writer)
         stage.client().publish("orders", b"new")
@@ -381,7 +397,8 @@ class TestTwice:
     @pytest.mark.parametrize("commits", range(12))
     def test_interrupted(self, writer: StoreWriter, commits: int) -> None:
         """
-        Wherever it is cut off, the service does not start, and another run brings everything once.
+        Wherever an import is interrupted, the service does not start, and another run completes the
+        import without duplicates.
         """
         writer.client("c", "_INBOX.hb")
         for name in ("a", "b"):
@@ -417,7 +434,7 @@ class TestTwice:
         assert stage.model.clientNames() == ["c"]
 
     def test_coversEveryStep(self, writer: StoreWriter) -> None:
-        """The import of the test above has about as many commits as it is cut off at."""
+        """The interrupted imports above cover every commit of an import."""
         for name in ("a", "b"):
             channel = writer.channel(name)
             channel.messages(11, 13)
@@ -431,7 +448,7 @@ class TestTwice:
         assert 10 <= count <= 14
 
     def test_otherSource(self, writer: StoreWriter) -> None:
-        """An import from other data is not mixed with this one, finished or not."""
+        """An import from other data is not mixed with an earlier one, finished or not."""
         channel = writer.channel("orders")
         channel.messages(1, 3)
         stage = Stage(start=False)
@@ -470,7 +487,7 @@ class TestTwice:
 
 
 class TestSourceChanges:
-    """A server that still runs."""
+    """Directories that change during the import, because a server still uses them."""
 
     def test_whilePlanning(self, writer: StoreWriter) -> None:
         """Files that change while they are verified are refused."""
@@ -483,7 +500,9 @@ class TestSourceChanges:
             planImport(source, UNLIMITED, BEGINNING, report)
 
     def test_whileWriting(self, writer: StoreWriter) -> None:
-        """Files that change later are refused before the import counts as finished."""
+        """
+        Files that change while they are imported are refused before the import counts as finished.
+        """
         channel = writer.channel("orders")
         channel.messages(1, 3)
         plan, stage = planned(writer), Stage(start=False)
@@ -557,7 +576,7 @@ class PostgresImportTests(PostgresHarness, SynchronousTestCase):
 
 
 def test_storeThatCannotSkip(writer: StoreWriter) -> None:
-    """A store without sequences that can be left out is refused where one must be."""
+    """A store that cannot skip sequences is refused if the source has a gap."""
 
     class PlainLog:
         nextSequence = 1

@@ -21,7 +21,7 @@ def channel(tmp_path: Path) -> ChannelWriter:
 
 
 def read(channel: ChannelWriter, after: int = 0) -> tuple[list[SourceMessage], int, Report]:
-    """The messages, the last sequence, and what was reported."""
+    """The messages, the last sequence, and the report."""
     report = Report()
     messages = ChannelMessages(channel.directory, "orders", zlib.crc32)
     return list(messages.read(report, after)), messages.last, report
@@ -35,7 +35,9 @@ def sequencesOf(channel: ChannelWriter) -> tuple[list[int], int]:
 
 
 def test_indexEntry(tmp_path: Path) -> None:
-    """An index that nats-streaming-server 0.25.6 wrote is understood: sequence 1 at 4, 55 bytes."""
+    """
+    An index that nats-streaming-server 0.25.6 wrote is read: sequence 1 is at 4, with 55 bytes.
+    """
     channel = ChannelWriter(tmp_path / "alpha", zlib.crc32)
     index = "0100000000000000 0400000000000000 3fbc2bfd4186ea18 37000000 72c142a8"
     append(channel.path("msgs.1.idx"), bytes.fromhex(index))
@@ -74,7 +76,7 @@ def test_slicesInOrderOfNumber(channel: ChannelWriter) -> None:
 
 
 def test_sliceWithoutNumber(channel: ChannelWriter) -> None:
-    """A slice whose number is none is refused, as the server does."""
+    """A slice whose name has no number is refused, as by the server."""
     channel.path("msgs.x.dat").write_bytes(b"\x01\0\0\0")
     with pytest.raises(SourceError, match=r"orders/msgs.x.dat: 'x' is not the number"):
         read(channel)
@@ -91,7 +93,7 @@ def test_missingDataFile(channel: ChannelWriter) -> None:
 
 
 def test_emptyChannel(channel: ChannelWriter) -> None:
-    """A channel that only has subscribers has no message, and no sequence was given."""
+    """A channel that only has subscribers has no message, and its last sequence is 0."""
     assert sequencesOf(channel) == ([], 0)
 
 
@@ -105,7 +107,7 @@ class TestIndexDecides:
         assert sequencesOf(channel) == ([1, 2, 3], 3)
 
     def test_sequenceTwice(self, channel: ChannelWriter) -> None:
-        """Of a sequence that is in the data twice, the index names the one that counts."""
+        """If a sequence is in the data twice, the index decides which record counts."""
         channel.messages(1, 2)
         channel.message(3, b"lost", isIndexed=False)
         channel.message(3, b"kept")
@@ -114,7 +116,7 @@ class TestIndexDecides:
         assert report.damaged == []
 
     def test_hole(self, channel: ChannelWriter) -> None:
-        """Zeros in the middle of the data do not matter, nor zeros at the end of either file."""
+        """Zeros in the middle of the data, or at the end of either file, do not matter."""
         channel.messages(1, 2)
         append(channel.path("msgs.1.dat"), bytes(64))
         channel.messages(3, 4)
@@ -123,7 +125,7 @@ class TestIndexDecides:
         assert sequencesOf(channel) == ([1, 2, 3, 4], 4)
 
     def test_flippedBit(self, channel: ChannelWriter) -> None:
-        """A damaged message is reported with channel and sequence. Later ones are returned."""
+        """A damaged message is reported with channel and sequence. Later messages are returned."""
         offsets = [channel.message(number, b"data") for number in (1, 2, 3)]
         flip(channel.path("msgs.1.dat"), offsets[1] + 20)
         messages, last, report = read(channel)
@@ -145,7 +147,7 @@ class TestIndexDecides:
         )
 
     def test_otherMessage(self, channel: ChannelWriter) -> None:
-        """A record that is intact but another message than the index names is damage."""
+        """A record that is intact but not the message in the index is damage."""
         channel.message(1, b"a", isIndexed=False)
         channel.messages(2, 3)
         index = channel.path("msgs.1.idx")
@@ -162,7 +164,7 @@ class TestScan:
     """Without a usable index the data file is scanned."""
 
     def test_indexMissing(self, channel: ChannelWriter) -> None:
-        """All intact records count."""
+        """Without an index, all intact records count."""
         channel.messages(1, 3)
         channel.path("msgs.1.idx").unlink()
         messages, last, report = read(channel)
@@ -178,7 +180,9 @@ class TestScan:
         assert sequencesOf(channel) == ([1, 2, 3], 3)
 
     def test_torn(self, channel: ChannelWriter) -> None:
-        """An incomplete last record is left out and told, and the sequence before it is last."""
+        """
+        An incomplete last record is left out and reported; the sequence before it is the last one.
+        """
         channel.messages(1, 3)
         cut(channel.path("msgs.1.dat"), 3)
         cut(channel.path("msgs.1.idx"), 20)
@@ -196,7 +200,7 @@ class TestScan:
         assert "the index ends with 3, the data with 2" in report.notes[-1]
 
     def test_laterCopyWins(self, channel: ChannelWriter) -> None:
-        """A sequence that comes again replaces the first one and all behind it."""
+        """A sequence that comes twice replaces the first record and all records behind it."""
         channel.messages(1, 3)
         channel.message(2, b"again")
         channel.path("msgs.1.idx").unlink()
@@ -204,7 +208,7 @@ class TestScan:
         assert ([message.data for message in messages], last) == ([b"1", b"again"], 2)
 
     def test_hole(self, channel: ChannelWriter) -> None:
-        """Records behind zeros are found, so nothing that was acknowledged is lost."""
+        """Records behind zeros are found, so that no acknowledged message is lost."""
         channel.messages(1, 2)
         append(channel.path("msgs.1.dat"), bytes(1 << 20))
         channel.messages(3, 4)
@@ -216,7 +220,9 @@ class TestScan:
 
     @pytest.mark.parametrize("place", [0, 3, 9, 20])
     def test_flippedBit(self, channel: ChannelWriter, place: int) -> None:
-        """A bit in any part of a record costs that record, and its place is reported."""
+        """
+        A flipped bit in any part of a record loses that record only, and its place is reported.
+        """
         offsets = [channel.message(number, b"x" * 99) for number in range(1, 5)]
         flip(channel.path("msgs.1.dat"), offsets[1] + place)
         channel.path("msgs.1.idx").unlink()

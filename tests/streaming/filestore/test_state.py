@@ -32,7 +32,9 @@ def channel(tmp_path: Path) -> ChannelWriter:
 
 
 def test_clients(tmp_path: Path) -> None:
-    """A client that comes again replaces itself; one that is gone is not there."""
+    """
+    A client that is recorded again replaces its old record; a client that left is not returned.
+    """
     writer = StoreWriter(tmp_path / "store")
     writer.client("a", "_INBOX.1")
     writer.client("b")
@@ -50,7 +52,7 @@ def test_clients(tmp_path: Path) -> None:
 
 
 def test_pending(channel: ChannelWriter) -> None:
-    """A message that was sent and not acknowledged is pending. The last sent one is known."""
+    """A message that was sent and not acknowledged is pending. The last sent message is known."""
     channel.subscription(1, durableName="d", clientID="c", isDurable=True, lastSent=4)
     channel.sent(1, 7, 5, 6, 6)
     channel.acknowledged(1, 6, 9)
@@ -70,7 +72,9 @@ def test_update(channel: ChannelWriter) -> None:
 
 
 def test_deleted(channel: ChannelWriter) -> None:
-    """A deleted subscription is gone, also if it is deleted twice and records of it follow."""
+    """
+    A deleted subscription is not returned, also if it was deleted twice and later records name it.
+    """
     channel.subscription(1, clientID="c", durableName="d")
     channel.deleted(1)
     channel.deleted(1)
@@ -90,7 +94,10 @@ def test_deleted(channel: ChannelWriter) -> None:
     ],
 )
 def test_isDurable(fields: dict[str, object], expected: bool) -> None:
-    """A durable name without a queue group is enough: servers before 0.3.0 had no flag."""
+    """
+    A durable name without a queue group makes a subscription durable, as servers before 0.3.0 had
+    no flag.
+    """
     assert SourceSubscription(state.SubState(id=1, **fields)).isDurable is expected
 
 
@@ -104,7 +111,7 @@ def test_compacted(channel: ChannelWriter) -> None:
 
 
 def test_unknownType() -> None:
-    """A type that no version has is an error, with its place."""
+    """A record of an unknown type is an error, with its place."""
     record = TypedRecord(6, b"", 44)
     with pytest.raises(SourceError, match="s: the record at 44 has unknown type 6"):
         replaySubscriptions("s", [record])
@@ -113,6 +120,6 @@ def test_unknownType() -> None:
 
 
 def test_noMessage() -> None:
-    """A payload that is no message although its checksum fits is reported."""
+    """A payload that is no message, although its checksum is right, is reported."""
     with pytest.raises(SourceError, match="s: the record at 4 is not a message"):
         replaySubscriptions("s", [TypedRecord(1, b"\xff", 4)])

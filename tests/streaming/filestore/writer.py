@@ -159,12 +159,12 @@ def append(path: Path, data: bytes) -> int:
 
 
 def flip(path: Path, offset: int) -> None:
-    """Change a bit."""
+    """Flip a bit of a file."""
     data = bytearray(path.read_bytes())
     data[offset] ^= 0x10
     path.write_bytes(data)
 
 
 def cut(path: Path, count: int) -> None:
-    """Take bytes off the end."""
+    """Cut bytes off the end of a file."""
     path.write_bytes(path.read_bytes()[:-count])

@@ -20,7 +20,7 @@ PUB = b"_STAN.pub.c"
 
 
 def publishing(*allow: bytes, deny: tuple[bytes, ...] = ()) -> Requester:
-    """Somebody who may publish to some subjects."""
+    """A requester that may publish to some subjects."""
     return Requester(Grant(user="u", publish=PermissionSet(allow or None, deny)))
 
 
@@ -35,7 +35,7 @@ class TestRequesterOf:
 
     @pytest.mark.parametrize("origin", [None, object(), Connection(None)])
     def test_unknownOrigin(self, origin: object) -> None:
-        """An origin without a user, or whose user was revoked, may do nothing."""
+        """An origin without a user, or with a revoked user, may do nothing."""
         nobody = requesterOf(origin)
         assert not nobody.may(PUB, b"foo")
         assert not nobody.mayHear(b"_INBOX.x")
@@ -55,7 +55,10 @@ class TestChannels:
         assert Requester(Grant()).may(PUB, b"foo")
 
     def test_allow(self) -> None:
-        """Permission to publish to the request's subject with the channel behind it decides."""
+        """
+        A channel is allowed if the user may publish to the request's subject followed by the
+        channel.
+        """
         some = publishing(b"_STAN.pub.c.orders.*", b"_STAN.sub.c")
         assert some.may(PUB, b"orders.eu")
         assert not some.may(PUB, b"orders")
@@ -85,7 +88,7 @@ class TestInboxes:
 
     @pytest.mark.parametrize("inbox", [b"", b"foo..bar", b"foo.*", b">", b"a b", b"a\r\nPUB"])
     def test_noSubject(self, inbox: bytes) -> None:
-        """A text that is no valid subject to publish to is no channel."""
+        """A text that is no valid subject to publish to is not allowed as an inbox."""
         assert not Requester(Grant()).mayHear(inbox)
         assert not requesterOf(None).mayHear(inbox)
 

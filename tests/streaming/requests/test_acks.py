@@ -1,5 +1,5 @@
 """
-Taking acknowledgements.
+Tests for acknowledgements of messages.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TestAcknowledging:
     """The effects of an acknowledgement."""
 
     def test_settles(self) -> None:
-        """A message that was acknowledged is not pending; acknowledging it again does nothing."""
+        """An acknowledged message is not pending; acknowledging it again does nothing."""
         stage = Stage()
         _, listener = subscribed(stage)
         listener.ackNow(2)
@@ -37,7 +37,7 @@ class TestAcknowledging:
         assert pending(stage) == [2]
 
     def test_makesRoom(self) -> None:
-        """Each one makes room for one more message."""
+        """Each acknowledgement makes room for one more message."""
         stage = Stage()
         _, listener = subscribed(stage, maxInFlight=1)
         assert listener.sequences == [1]
@@ -65,7 +65,7 @@ class TestAcknowledging:
         assert pending(stage) == [3]
 
     def test_otherUser(self) -> None:
-        """An acknowledgement of another user on the ackInbox does nothing."""
+        """An acknowledgement that another user sends to the ackInbox does nothing."""
         stage = Stage()
         alice = stage.client("alice", grant=Grant(user="alice"))
         alice.publish("foo", b"1")
@@ -87,7 +87,7 @@ class TestAcknowledging:
         assert pending(stage) == [3]
 
     def test_beforeTheEnd(self) -> None:
-        """An acknowledgement right before the request to close counts."""
+        """An acknowledgement right before the close request counts."""
         stage = Stage()
         _, listener = subscribed(stage, durableName="d")
         listener.ack(1)
@@ -99,7 +99,7 @@ class TestQueues:
     """Acknowledgements in queue groups."""
 
     def test_fromAnotherMember(self) -> None:
-        """A member can acknowledge the messages of another one."""
+        """A member can acknowledge messages that another member received."""
         stage = Stage()
         client = stage.client()
         one = client.subscribe("foo", qGroup="q", isAcking=False)
@@ -111,7 +111,7 @@ class TestQueues:
         assert sorted(pending(stage)) == [0, 1]
 
     def test_relieves(self) -> None:
-        """Room in one member is room for the group."""
+        """When one member has room, it receives the group's next message."""
         stage = Stage()
         client = stage.client()
         members = [
@@ -140,7 +140,9 @@ class TestWithdrawn:
         return stage, client, listener
 
     def test_subscriptionEnds(self) -> None:
-        """The first acknowledgement counts, and ends the subscription; nothing more is sent."""
+        """
+        The first acknowledgement after the permission was lost counts, and ends the subscription.
+        """
         stage, client, listener = self.withdrawn()
         assert listener.sequences == [1]
         listener.ackNow(1)
@@ -152,7 +154,10 @@ class TestWithdrawn:
         assert stage.model.channelSubscriptions("foo") == []
 
     def test_durable(self) -> None:
-        """A durable one is closed, and can be resumed where it was with the permission back."""
+        """
+        The durable subscription is closed, and resumes at its position when the client has the
+        permission again.
+        """
         stage, client, listener = self.withdrawn(durableName="d")
         assert listener.sequences == [1]
         listener.ackNow(1)
@@ -163,7 +168,7 @@ class TestWithdrawn:
         assert client.subscribe("foo", durableName="d").sequences == [2, 3]
 
     def test_queue(self) -> None:
-        """A pending message of a queue group goes to a member that may have it."""
+        """A pending message of a queue group goes to a member that still has the permission."""
         stage, _, listener = self.withdrawn(qGroup="q")
         other = stage.client("other").subscribe("foo", qGroup="q")
         assert listener.sequences == [1]

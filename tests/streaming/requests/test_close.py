@@ -23,7 +23,7 @@ def held(stage: Stage) -> HeldStore:
 
 
 def end(client: Client, where: bytes, /, **fields: str) -> str:
-    """Send a request to end a subscription; give the error."""
+    """Send a request to end a subscription; return the error."""
     request = protocol.UnsubscribeRequest(clientID=client.clientID, **fields)
     return str(client.ask(where, request, protocol.SubscriptionResponse).error)
 
@@ -33,7 +33,7 @@ class TestSubscriptions:
 
     @BOTH
     def test_errors(self, subject: bytes) -> None:
-        """Each mistake has its text."""
+        """Each wrong request to end a subscription gets its own error."""
         stage = Stage()
         client = stage.client()
         listener = client.subscribe("foo")
@@ -69,7 +69,7 @@ class TestSubscriptions:
         assert end(alice, subject, subject="foo", inbox=inbox) == ""
 
     def test_permissions(self) -> None:
-        """A client that may close a subscription may perhaps not unsubscribe."""
+        """A client that may close a subscription is not automatically allowed to unsubscribe it."""
         allowed = PermissionSet([b"_STAN.sub.>", b"_STAN.subclose.test-cluster.foo"])
         client = Stage().client(grant=Grant(user="u", publish=allowed))
         listener = client.subscribe("foo", durableName="d")
@@ -78,7 +78,7 @@ class TestSubscriptions:
 
     @BOTH
     def test_nothingMore(self, subject: bytes) -> None:
-        """After the end nothing comes any more, not even again."""
+        """A subscription that was ended gets no message, and no redelivery."""
         stage = Stage()
         client = stage.client()
         listener = client.subscribe("foo", isAcking=False, ackWaitInSecs=1)
@@ -99,7 +99,9 @@ class TestSubscriptions:
         assert (figures.is_offline, figures.client_id) == (True, "me")
 
     def test_durableUnsubscribed(self) -> None:
-        """A durable subscription that was unsubscribed begins again."""
+        """
+        A durable name that was unsubscribed can be used for a new subscription, from the beginning.
+        """
         stage = Stage()
         client = stage.client()
         client.publish("foo", b"1")
@@ -111,7 +113,8 @@ class TestSubscriptions:
     @BOTH
     def test_memberLeaves(self, subject: bytes) -> None:
         """
-        A pending message of a member that leaves a queue group comes again, soon, to the others.
+        The pending messages of a member that leaves a queue group are soon redelivered to the other
+        members.
         """
         stage = Stage()
         client = stage.client()
@@ -140,7 +143,7 @@ class TestSubscriptions:
 
     @BOTH
     def test_durableFirst(self, subject: bytes) -> None:
-        """The client is answered when it is durable."""
+        """A request to end a durable subscription is answered when its end is durable."""
         stage = Stage(makeStore=held)
         client = stage.client()
         listener = client.subscribe("foo", durableName="d")
@@ -157,7 +160,10 @@ class TestSubscriptions:
         assert len(inbox.got) == 1
 
     def test_storeFails(self) -> None:
-        """If it cannot be written down, the client learns why; it is gone in any case."""
+        """
+        If the end of a subscription cannot be stored, the client receives the error; the
+        subscription is gone in any case.
+        """
         stage = Stage(makeStore=held)
         client = stage.client()
         listener = client.subscribe("foo", durableName="d")
@@ -174,7 +180,10 @@ class TestClose:
     """Closing a connection."""
 
     def test_closes(self) -> None:
-        """A client that closed is gone, with its subscriptions; durable ones stay."""
+        """
+        A client that closes its connection is gone, with its subscriptions; durable ones are
+        offline.
+        """
         stage = Stage()
         client = stage.client()
         client.subscribe("foo")
@@ -190,7 +199,7 @@ class TestClose:
         assert names == ["d", "d:q"]
 
     def test_errors(self) -> None:
-        """An unknown client and bytes that are no request have their texts."""
+        """A close request of an unknown client, or with garbage, gets its own error."""
         stage = Stage()
         client = stage.client()
         assert client.close("unknown") == errors.UNKNOWN_CLIENT_ID
@@ -201,7 +210,7 @@ class TestClose:
         assert client.close() == errors.UNKNOWN_CLIENT_ID
 
     def test_othersClient(self) -> None:
-        """No user closes another user's client."""
+        """A user cannot close the client of another user."""
         stage = Stage()
         alice = stage.client("alice", grant=Grant(user="alice"))
         mallory = Client(stage, "mallory", Grant(user="mallory"))
@@ -209,7 +218,7 @@ class TestClose:
         assert alice.ping() == ""
 
     def test_afterWhatWasPublished(self) -> None:
-        """The answer comes after the answers to all that was published before."""
+        """The close request is answered after all earlier publishes."""
         stage = Stage(makeStore=held)
         client = stage.client()
         client.publish("foo", b"0")
@@ -229,7 +238,10 @@ class TestClose:
         assert came == ["ack", "closed"]
 
     def test_acksBeforeCount(self) -> None:
-        """A message acknowledged in the same chunk of input does not come again."""
+        """
+        A message that was acknowledged in the same chunk of input as the close request is not
+        redelivered.
+        """
         stage = Stage()
         client = stage.client()
         client.publishMany("foo", [b"1", b"2"])
@@ -239,7 +251,10 @@ class TestClose:
         assert stage.client().subscribe("foo", durableName="d").again == [(2, 1)]
 
     def test_storeFails(self) -> None:
-        """If it cannot be written down, the client learns why; it is gone in any case."""
+        """
+        If the end of a client cannot be stored, the client receives the error; it is gone in any
+        case.
+        """
         stage = Stage(makeStore=held)
         client = stage.client()
         stage.store.failing = StoreFull("no space")

@@ -1,5 +1,5 @@
 """
-Clients that come, and clients that are there no more.
+Clients that connect, and clients that have vanished.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class TestConnect:
     """The answers to connect requests."""
 
     def test_welcome(self) -> None:
-        """The response has all subjects and repeats the ping settings."""
+        """The response names all subjects and repeats the ping settings."""
         response = Client(Stage(), "me").connect()
         assert response == protocol.ConnectResponse(
             pubPrefix="_STAN.pub.test-cluster",
@@ -42,7 +42,7 @@ class TestConnect:
         )
 
     def test_peer(self) -> None:
-        """A client of another server has heartbeats sent to inboxes only."""
+        """The heartbeat inbox of a client of another server must be below C{_INBOX}."""
         stage = Stage()
         for inbox, error in (("orders", errors.INVALID_CONNECTION_REQUEST), ("_INBOX.x", "")):
             asked = protocol.ConnectRequest(clientID="me", heartbeatInbox=inbox, protocol=1)
@@ -50,7 +50,7 @@ class TestConnect:
             assert answer.error == error
 
     def test_protocolZero(self) -> None:
-        """An old client is not told of pings."""
+        """An old client gets no ping settings in the response."""
         response = Client(Stage(), "me", connID=b"", protocolNumber=0).connect()
         assert (response.pingRequests, response.pingInterval, response.pingMaxOut) == ("", 0, 0)
         assert response.protocol == 1
@@ -80,7 +80,7 @@ class TestConnect:
         assert response.error == errors.INVALID_CONNECTION_REQUEST
 
     def test_inboxOfOthers(self) -> None:
-        """Heartbeats are not sent to where the client may not listen."""
+        """A heartbeat inbox to which the client may not subscribe is refused."""
         grant = Grant(user="u", subscribe=SubscribePermissions([b"_INBOX.client.>"]))
         client = Client(Stage(), "me", grant)
         refused = client.connect(heartbeatInbox="_INBOX.other")
@@ -88,7 +88,7 @@ class TestConnect:
         assert client.connect().error == ""
 
     def test_durable(self) -> None:
-        """A connect request is answered when the client is durable."""
+        """A connect request is answered when the client is stored durably."""
         stage = Stage(makeStore=held)
         client = Client(stage, "me")
         stage.store.isHeld = True
@@ -109,7 +109,7 @@ class TestConnect:
 
     @pytest.mark.parametrize("error", [StoreFull("no space"), StoreFailed("broken")])
     def test_storeTakesNoWrites(self, error: StoreError) -> None:
-        """While the store accepts no writes a client may connect. It is stored afterwards."""
+        """A client may connect while the store accepts no writes. It is stored later."""
         stage = Stage(makeStore=held)
         stage.store.failing = error
         client = Client(stage, "me")
@@ -123,7 +123,7 @@ class TestConnect:
         assert stage.model.clientNames() == ["me"]
 
     def test_leavesBeforeItIsWritten(self) -> None:
-        """A client that left before it could be stored does not exist later."""
+        """A client that left before it could be stored is not stored later."""
         stage = Stage(makeStore=held)
         stage.store.failing = StoreFull("no space")
         client = Client(stage, "me")
@@ -140,14 +140,14 @@ class TestDuplicates:
     """Two clients with one id."""
 
     def test_alive(self) -> None:
-        """While the first answers, the second is refused at once."""
+        """While the first client answers heartbeats, the second is refused at once."""
         stage = Stage()
         first = stage.client()
         assert Client(stage, "me", connID=b"2").connect().error == errors.ALREADY_REGISTERED
         assert (first.ping(), first.beats) == ("", 1)
 
     def test_dead(self) -> None:
-        """If the first leaves the question unanswered for half a second, the second replaces it."""
+        """If the first client does not answer for half a second, the second replaces it."""
         stage = Stage()
         first = stage.client()
         listener = first.subscribe("foo")
@@ -170,7 +170,7 @@ class TestDuplicates:
         assert Client(stage, "me", connID=b"2").connect().error == ""
 
     def test_atTheSameTime(self) -> None:
-        """While the first is being asked, a third is refused."""
+        """While the first client is being checked, a third is refused."""
         stage = Stage()
         stage.client().isAlive = False
         second, third = Client(stage, "me", connID=b"2"), Client(stage, "me", connID=b"3")
@@ -180,7 +180,7 @@ class TestDuplicates:
         assert (second.ping(), third.ping()) == ("", errors.REPLACED)
 
     def test_closesWhileAsked(self) -> None:
-        """If the first leaves while it is being asked, the second is let in."""
+        """If the first client leaves while it is being checked, the second is accepted."""
         stage = Stage()
         first = stage.client()
         first.isAlive = False
@@ -191,7 +191,7 @@ class TestDuplicates:
         assert second.ping() == ""
 
     def test_durableGoesToTheNewOne(self) -> None:
-        """The one that replaces a client can resume its durable subscription."""
+        """A client that replaces another one can resume its durable subscription."""
         stage = Stage()
         first = stage.client()
         first.subscribe("foo", durableName="d", isAcking=False)
@@ -201,7 +201,7 @@ class TestDuplicates:
         assert second.subscribe("foo", durableName="d").again == [(1, 1)]
 
     def test_user(self) -> None:
-        """A client of the same id and another user is refused, whether the first answers or not."""
+        """A second client of another user is refused, whether the first answers or not."""
         stage = Stage()
         stage.client(grant=Grant(user="alice")).heartbeats.close()
         bob = Client(stage, "me", Grant(user="bob"), connID=b"2")
@@ -248,8 +248,10 @@ class TestHeartbeats:
         assert client.ping() == ""
 
     def test_dead(self) -> None:
-        """A client that leaves more than the allowed number unanswered is gone, and so are its
-        subscriptions, except that durable ones can be resumed."""
+        """
+        A client that leaves more heartbeats unanswered than allowed is removed with its
+        subscriptions; its durable ones can be resumed.
+        """
         stage = Stage(self.QUICK)
         client = stage.client()
         client.subscribe("foo")
@@ -265,7 +267,7 @@ class TestHeartbeats:
         ] == [True]
 
     def test_recovers(self) -> None:
-        """A single answer resets the count of missing ones."""
+        """A single answer resets the count of unanswered heartbeats."""
         stage = Stage(self.QUICK)
         client = stage.client()
         client.isAlive = False
@@ -288,7 +290,7 @@ class TestHeartbeats:
         assert stage.model.clientNames() == []
 
     def test_pingHastens(self) -> None:
-        """A ping from a client that failed a heartbeat makes the next one come at once."""
+        """A ping from a client that failed a heartbeat makes the next heartbeat come at once."""
         stage = Stage(self.QUICK)
         client = stage.client()
         client.isAlive = False
@@ -302,8 +304,8 @@ class TestHeartbeats:
         stage.advance(1.01)
         assert stage.model.clientNames() == []
 
-    def test_pingOfTheWell(self) -> None:
-        """A ping of a client that answers changes nothing."""
+    def test_pingOfHealthyClient(self) -> None:
+        """A ping from a client that answers its heartbeats changes nothing."""
         stage = Stage(self.QUICK)
         client = stage.client()
         client.ping()
@@ -311,7 +313,7 @@ class TestHeartbeats:
         assert client.beats == 0
 
     def test_closed(self) -> None:
-        """A client that has left is not asked any more."""
+        """A client that has left gets no more heartbeats."""
         stage = Stage(self.QUICK)
         client = stage.client()
         client.close()
@@ -319,7 +321,7 @@ class TestHeartbeats:
         assert client.beats == 0
 
     def test_closedWhileAsked(self) -> None:
-        """A client that leaves during the check is not missed."""
+        """A client that leaves while a heartbeat is unanswered gets no more heartbeats."""
         stage = Stage(self.QUICK)
         client = stage.client()
         client.isAlive = False
@@ -329,7 +331,7 @@ class TestHeartbeats:
         assert (client.beats, stage.model.clientNames()) == (1, [])
 
     def test_storeFails(self) -> None:
-        """A dead client is removed although that cannot be stored now. It is stored later."""
+        """A dead client is removed although its end cannot be stored now. It is stored later."""
         stage = Stage(self.QUICK, makeStore=held)
         client = stage.client()
         client.isAlive = False

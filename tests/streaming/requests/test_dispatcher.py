@@ -1,5 +1,5 @@
 """
-Taking what clients send, in order.
+Tests for the handling of clients' requests in order.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tests.streaming.support import Inbox, Stage
 
 
 def test_provides() -> None:
-    """The dispatcher is a subscriber to runs."""
+    """The dispatcher is a subscriber that accepts several messages at once."""
     assert verifyObject(IRunSubscriber, Stage().service.dispatcher)
 
 
 def test_orderOfRequests() -> None:
-    """A request takes effect after earlier ones, also on other subjects."""
+    """A request takes effect after earlier requests, also after those on other subjects."""
     stage = Stage()
     client = stage.client()
     client.publish("foo", b"0")
@@ -49,7 +49,7 @@ def test_orderOfRequests() -> None:
 
 
 def test_singleMessage() -> None:
-    """A message that is delivered by itself is taken at once."""
+    """A message that is delivered alone is handled at once."""
     stage = Stage()
     client = stage.client()
     inbox = Inbox(stage)
@@ -60,7 +60,7 @@ def test_singleMessage() -> None:
 
 
 def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:
-    """A message whose handling fails is logged and hinders no other."""
+    """A message whose handling fails is logged and does not affect other messages."""
     stage = Stage()
     client = stage.client()
     dispatcher = stage.service.dispatcher
@@ -77,8 +77,8 @@ def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:
 
 def test_answersOfOthers() -> None:
     """
-    A requester who asks for the answer on a subject to which it may not listen gets none; the
-    request is carried out, and another in the same chunk of input is answered.
+    A request whose reply subject is not allowed to its sender is carried out, but not answered;
+    others in the same chunk of input are.
     """
     stage = Stage()
     mine = SubscribePermissions([b"_INBOX.mine"])
@@ -97,14 +97,14 @@ def test_answersOfOthers() -> None:
 
 
 def test_answers() -> None:
-    """Where a client may listen it is answered, although it may not listen everywhere."""
+    """A request is answered if its sender may subscribe to its reply subject."""
     grant = Grant(subscribe=SubscribePermissions([b"_INBOX.client.>"]))
     client = Stage().client(grant=grant)
     assert client.publish("foo") == client.close() == ""
 
 
 def test_closed() -> None:
-    """No request is accepted after the end."""
+    """After the dispatcher was closed, no request is accepted."""
     stage = Stage()
     client = stage.client()
     dispatcher = stage.service.dispatcher
@@ -118,7 +118,7 @@ def test_closed() -> None:
 
 
 def test_subjects() -> None:
-    """The subjects that a connect response names, and the discover subject, have handlers."""
+    """The discover subject and all subjects in a connect response have handlers."""
     stage = Stage()
     subjects = RequestSubjects("test-cluster")
     for subject in (

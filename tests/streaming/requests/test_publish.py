@@ -1,5 +1,5 @@
 """
-Storing what clients publish.
+Tests for the storage of published messages.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def acks(inbox: Inbox) -> list[tuple[str, str]]:
 
 @implementer(ILinkSubscriber)
 class Link(Connection):
-    """A connection to another broker, whose clients that let in."""
+    """A link to another broker, which checks the permissions of its clients."""
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
         """Nothing to do: only interest matters."""
@@ -72,7 +72,7 @@ class TestChecks:
 
     @pytest.mark.parametrize("more", [{"connID": b""}, {"clientID": ""}, {"clientID": "other"}])
     def test_valid(self, more: dict[str, object]) -> None:
-        """A connection id is enough, and so is a client id without one."""
+        """A publish needs only the connection id, or only the client id."""
         assert Stage().client().publish("foo", b"x", **more) == ""
 
     def test_garbage(self) -> None:
@@ -95,7 +95,10 @@ class TestChecks:
         assert client.publish("foo", b"x") == ""
 
     def test_subjectDoesNotDecide(self) -> None:
-        """The channel is the one that the message names, also on another subject."""
+        """
+        The channel is the one that the message names, also if it is published to another channel's
+        subject.
+        """
         stage = Stage()
         client = stage.client()
         message = client.pubMsg("bar", b"x")
@@ -123,7 +126,7 @@ class TestPermissions:
         assert stage.model.channelNames() == ["mine.x"]
 
     def test_smuggled(self) -> None:
-        """An allowed subject does not get a message into a channel that is not."""
+        """A client cannot publish to a forbidden channel through the subject of an allowed one."""
         stage = Stage()
         grant = Grant(user="u", publish=PermissionSet([b"_STAN.pub.test-cluster.mine"]))
         client = stage.client(grant=grant)
@@ -131,7 +134,7 @@ class TestPermissions:
         assert ack.error == errors.NOT_AUTHORIZED
 
     def test_othersClient(self) -> None:
-        """No user publishes in the name of another user's client, by whatever id."""
+        """A user cannot publish in the name of another user's client, by either id."""
         stage = Stage()
         stage.client("alice", grant=Grant(user="alice"))
         mallory = Client(stage, "alice", Grant(user="mallory"))
@@ -139,7 +142,7 @@ class TestPermissions:
         assert mallory.publish("foo", b"x", connID=b"") == errors.INVALID_PUBLISH_REQUEST
 
     def test_mixedInOneChunk(self) -> None:
-        """Permission is looked at for each of several publishers in one chunk of input."""
+        """The permissions of each publisher in one chunk of input are checked."""
         stage = Stage()
         grant = Grant(user="u", publish=PermissionSet([b"other"]))
         may, mayNot = stage.client("may"), stage.client("maynot", grant=grant)
@@ -158,7 +161,9 @@ class TestPermissions:
         assert client.stage.model.channel("foo").msgs == 1
 
     def test_link(self) -> None:
-        """A publish over a link is for the channel of the subject, which the peer has checked."""
+        """
+        A publish over a link counts for the channel of its subject, which the peer has checked.
+        """
         stage = Stage()
         client = stage.client()
         client.origin = Link(Grant())
@@ -173,7 +178,7 @@ class TestStoring:
     """When a message is acknowledged."""
 
     def test_durableFirst(self) -> None:
-        """A message is unknown to the publisher and to subscribers until it is durable."""
+        """A message is neither acknowledged nor delivered until it is durable."""
         stage = Stage(makeStore=held)
         client = stage.client()
         listener = client.subscribe("foo")
@@ -186,7 +191,7 @@ class TestStoring:
         assert (listener.data, acks(inbox)) == ([b"1", b"2"], [("guid-1", ""), ("guid-2", "")])
 
     def test_deliveredBeforeAcknowledged(self) -> None:
-        """Subscribers are sent a message before its publisher is answered."""
+        """Subscribers get a message before its publisher gets the PubAck."""
         stage = Stage()
         client = stage.client()
         listener = client.subscribe("foo")
@@ -210,7 +215,7 @@ class TestStoring:
         assert log.appends == [1, 9]  # type: ignore[attr-defined]
 
     def test_orderOfMessages(self) -> None:
-        """The messages of one publisher are stored in its order, channel by channel."""
+        """The messages of one publisher are stored in its order in each channel."""
         stage = Stage()
         client = stage.client()
         for number in range(20):
@@ -219,7 +224,9 @@ class TestStoring:
         assert client.subscribe("c0").data == [b"%d" % index for index in range(0, 20, 2)]
 
     def test_reply(self) -> None:
-        """A message's own reply subject reaches subscribers, from memory and from the store."""
+        """
+        A message's own reply subject reaches subscribers, both from memory and from the store.
+        """
         client = Stage().client()
         live = client.subscribe("foo")
         client.publish("foo", b"x", reply="answers.here")
@@ -227,7 +234,7 @@ class TestStoring:
         assert [message.reply for message in client.subscribe("foo").taken()] == ["answers.here"]
 
     def test_noReplySubject(self) -> None:
-        """A publisher that does not want to know is not told."""
+        """A message without a reply subject for the PubAck is stored."""
         stage = Stage()
         client = stage.client()
         stage.send(PUB + b"foo", client.pubMsg("foo", b"x"), b"", client.origin)
@@ -235,7 +242,7 @@ class TestStoring:
         assert stage.model.channel("foo").msgs == 1
 
     def test_headers(self) -> None:
-        """Headers that a client's library put before a message do no harm."""
+        """Headers that a client library puts before a message are ignored."""
         stage = Stage()
         client = stage.client()
         block = b"NATS/1.0\r\nA: b\r\n\r\n"
@@ -247,7 +254,7 @@ class TestStoring:
         assert stage.model.channel("foo").msgs == 1
 
     def test_timestamps(self) -> None:
-        """A message has the time when it came; no later one is ever earlier."""
+        """A message is stored with the time when it came; timestamps never fall."""
         stage = Stage()
         client = stage.client()
         client.publish("foo", b"1")
@@ -264,7 +271,10 @@ class TestFailing:
     """When messages cannot be stored."""
 
     def test_storeIsFull(self) -> None:
-        """The publisher receives the reason, and can continue when there is room again."""
+        """
+        If the store is full, the publisher receives the reason; it can continue when there is room
+        again.
+        """
         stage = Stage(makeStore=held)
         client = stage.client()
         listener = client.subscribe("foo")
@@ -275,7 +285,7 @@ class TestFailing:
         assert listener.data == [b"2"]
 
     def test_allOfABatch(self) -> None:
-        """Every message of a batch that is not stored is refused."""
+        """If a batch is not stored, all its messages are refused."""
         stage = Stage(makeStore=held)
         client = stage.client()
         client.publish("foo", b"0")
@@ -330,7 +340,7 @@ class TestFigures:
     """Counted publishes."""
 
     def test_traffic(self) -> None:
-        """Messages that came and messages that were delivered are counted, with their bytes."""
+        """Received and delivered messages are counted, with their bytes."""
         stage = Stage()
         client = stage.client()
         client.subscribe("foo")

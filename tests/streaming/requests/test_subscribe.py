@@ -52,7 +52,7 @@ class TestChecks:
 
     @pytest.mark.parametrize(("more", "error"), ORDER)
     def test_errors(self, more: dict[str, object], error: str) -> None:
-        """Each mistake has its text."""
+        """Each wrong subscription request gets its own error."""
         client = Stage().client()
         assert Listener(client, "foo").subscribe(**more) == error
 
@@ -70,23 +70,23 @@ class TestChecks:
         response = Stage().ask(SUB, payload, protocol.SubscriptionResponse)
         assert response.error == errors.INVALID_SUBSCRIPTION_REQUEST
 
-    def test_failedRequestLeavesNothing(self) -> None:
-        """An empty request has no client id."""
+    def test_emptyRequest(self) -> None:
+        """A subscription request without a client id is refused."""
         response = Stage().ask(SUB, b"", protocol.SubscriptionResponse)
         assert response.error == errors.CLIENT_ID_MISSING
 
     def test_colon(self) -> None:
-        """A durable name that is not of a queue group may have a colon."""
+        """A durable name without a queue group may have a colon."""
         assert Stage().client().subscribe("foo", durableName="a:b")
 
     def test_tooManyChannels(self) -> None:
-        """A subscription can be refused because its channel would be one too many."""
+        """A subscription is refused if its channel would exceed the limit of channels."""
         client = Stage(Streaming(max_channels=1)).client()
         client.subscribe("foo")
         assert Listener(client, "bar").subscribe() == errors.TOO_MANY_CHANNELS
 
     def test_tooManySubscriptions(self) -> None:
-        """Offline durable subscriptions count; resuming one is not one more."""
+        """Offline durable subscriptions count for the limit; resuming one does not add one."""
         settings = Streaming(max_subs=2)
         client = Stage(settings).client()
         client.subscribe("foo", durableName="d").close()
@@ -99,7 +99,7 @@ class TestChecks:
         assert client.subscribe("foo", durableName="d")
 
     def test_tooManyMembers(self) -> None:
-        """Every member of a queue group counts."""
+        """Every member of a queue group counts for the limit of subscriptions."""
         settings = Streaming(max_subs=2)
         client = Stage(settings).client()
         client.subscribe("foo", qGroup="q")
@@ -118,14 +118,14 @@ class TestPermissions:
         assert Listener(client, "yours").subscribe() == errors.NOT_AUTHORIZED
 
     def test_othersClient(self) -> None:
-        """No user subscribes in the name of another user's client."""
+        """A user cannot subscribe in the name of another user's client."""
         stage = Stage()
         stage.client("alice", grant=Grant(user="alice"))
         mallory = Client(stage, "alice", Grant(user="mallory"))
         assert Listener(mallory, "foo").subscribe() == errors.UNKNOWN_CLIENT_ID
 
     def test_inbox(self) -> None:
-        """Messages are not sent to where the subscriber may not listen."""
+        """An inbox to which the subscriber may not subscribe is refused."""
         grant = Grant(
             user="u", subscribe=SubscribePermissions([b"_INBOX.>"], [b"_INBOX.private.>"])
         )
@@ -179,7 +179,7 @@ class TestStart:
         ],
     )
     def test_startPositions(self, more: dict[str, object], expected: list[int]) -> None:
-        """Each start position begins at its message; later messages come in any case."""
+        """Each start position begins at its message; later messages follow."""
         client = published(Stage(), 5)
         listener = client.subscribe("foo", **more)
         assert listener.sequences == expected
@@ -188,7 +188,7 @@ class TestStart:
 
     @pytest.mark.parametrize("position", range(5))
     def test_emptyChannel(self, position: int) -> None:
-        """In an empty channel every position is the beginning."""
+        """In an empty channel, every start position is the beginning."""
         client = Stage().client()
         listener = client.subscribe("foo", startPosition=position, startSequence=3)
         client.publish("foo", b"1")
@@ -204,15 +204,15 @@ class TestStart:
         ],
     )
     def test_afterRetention(self, more: dict[str, object], expected: list[int]) -> None:
-        """If the oldest messages have been removed, the first existing one is the beginning."""
+        """If the requested start was removed, the subscription begins at the oldest message."""
         settings = Streaming(max_msgs=2)
         client = published(Stage(settings), 5)
         assert client.subscribe("foo", **more).sequences == expected
 
     def test_countsFromTheRequest(self) -> None:
         """
-        A message published before the request came is not new, although it is still being stored; a
-        later one is.
+        For "new only", a message that was published before the request is not new, even while it is
+        being stored; a later one is.
         """
         stage = Stage(makeStore=held)
         client = stage.client()
@@ -229,7 +229,9 @@ class TestStart:
         assert listener.data == [b"3"]
 
     def test_beforeRequestNotStored(self) -> None:
-        """If that could not be stored, only new messages come."""
+        """
+        If a message before the request could not be stored, only later messages are delivered.
+        """
         stage = Stage(makeStore=held)
         client = stage.client()
         client.publish("foo", b"0")
@@ -246,7 +248,7 @@ class TestStart:
         assert listener.data == [b"2"]
 
     def test_unknown(self) -> None:
-        """If it cannot be known where to begin, the client learns why."""
+        """If the start position cannot be read, the client receives the error."""
         stage = Stage(makeStore=held)
         client = published(stage, 1)
         stage.store.unreadable = StoreFailed("cannot read")
@@ -255,7 +257,7 @@ class TestStart:
 
 
 class TestResponse:
-    """The response, and its moment."""
+    """The response to a subscription request, and its time."""
 
     def test_ackInbox(self) -> None:
         """Every subscription has an ackInbox of its own."""
@@ -265,7 +267,7 @@ class TestResponse:
         assert all(inbox.startswith(b"_INBOX.") for inbox in inboxes)
 
     def test_durableFirst(self) -> None:
-        """The response and messages follow when the subscription is durable."""
+        """The response and the messages come after the subscription is durable."""
         stage = Stage(makeStore=held)
         client = published(stage, 2)
         stage.store.isHeld = True
@@ -276,7 +278,7 @@ class TestResponse:
         assert (listener.answer.error, listener.sequences) == ("", [1, 2])
 
     def test_notStored(self) -> None:
-        """A durable subscription that cannot be written down is no subscription."""
+        """A durable subscription that cannot be stored is refused."""
         stage = Stage(makeStore=held)
         client = published(stage, 1)
         stage.store.failing = StoreFull("no space")
@@ -286,8 +288,8 @@ class TestResponse:
 
     def test_storeTakesNoWrites(self) -> None:
         """
-        While the store takes no writes, a client may subscribe to stored messages, if the
-        subscription ends with the client; it is stored afterwards.
+        While the store accepts no writes, a client may subscribe with a subscription that is not
+        durable; it is stored later.
         """
         stage = Stage(makeStore=held)
         client = published(stage, 3)
@@ -302,7 +304,10 @@ class TestResponse:
         assert listener.sequences == [4]
 
     def test_notResumed(self) -> None:
-        """A durable subscription whose resumption cannot be written down can be resumed later."""
+        """
+        A durable subscription whose resumption cannot be stored is refused, and can be resumed
+        later.
+        """
         stage = Stage(makeStore=held)
         client = stage.client()
         client.subscribe("foo", durableName="d").close()
@@ -313,7 +318,7 @@ class TestResponse:
         assert client.subscribe("foo", durableName="d").sequences == [1]
 
     def test_clientLeavesMeanwhile(self) -> None:
-        """A client that leaves while its subscription is being stored has none."""
+        """If a client leaves while its subscription is being stored, the subscription ends."""
         stage = Stage(makeStore=held)
         client = published(stage, 1)
         stage.store.isHeld = True
@@ -329,7 +334,7 @@ class TestResponse:
         assert (listener.got, stage.model.channel("foo").subs_count) == ([], 0)
 
     def test_noInbox(self) -> None:
-        """A subscription without an inbox is accepted, and sent nothing."""
+        """A subscription without an inbox is accepted, but gets no messages."""
         stage = Stage()
         client = published(stage, 1)
         assert Listener(client, "foo").subscribe(inbox="") == ""
@@ -340,7 +345,9 @@ class TestDurable:
     """Durable subscriptions."""
 
     def test_resumes(self) -> None:
-        """A durable subscription goes on where it was, whatever start position is asked for."""
+        """
+        A durable subscription continues at its position, whatever start position is requested.
+        """
         client = published(Stage(), 3)
         client.subscribe("foo", durableName="d").close()
         client.publish("foo", b"4")
@@ -358,7 +365,9 @@ class TestDurable:
         assert again.again == [(1, 1), (3, 1), (4, 0)]
 
     def test_beyondMaxInFlight(self) -> None:
-        """All messages come again, although there are more than the new maxInFlight."""
+        """
+        All unacknowledged messages are redelivered, even if they are more than the new maxInFlight.
+        """
         client = published(Stage(), 3)
         client.subscribe("foo", durableName="d", isAcking=False).close()
         client.publish("foo", b"4")
@@ -370,7 +379,10 @@ class TestDurable:
         assert again.sequences == [4]
 
     def test_duplicate(self) -> None:
-        """An active durable subscription cannot be had twice, whatever its channel is not."""
+        """
+        An active durable name is refused in the same channel and client; other channels, names and
+        clients are accepted.
+        """
         stage = Stage()
         client = stage.client()
         client.subscribe("foo", durableName="d")
@@ -380,7 +392,7 @@ class TestDurable:
         assert stage.client("other").subscribe("foo", durableName="d")
 
     def test_atTheSameTime(self) -> None:
-        """Of two requests at the same time one is refused."""
+        """Of two simultaneous requests for one durable name, one is refused."""
         stage = Stage(makeStore=held)
         client = stage.client()
         client.publish("foo", b"1")
@@ -393,7 +405,9 @@ class TestDurable:
         assert one.answer.error == ""
 
     def test_replaced(self) -> None:
-        """Where that is configured, the second takes the place of the first."""
+        """
+        If the configuration allows it, a second request replaces an active durable subscription.
+        """
         stage = Stage(Streaming(replace_durable=True))
         client = published(stage, 2)
         first = client.subscribe("foo", durableName="d", isAcking=False)
@@ -404,7 +418,7 @@ class TestDurable:
         assert (first.taken(), second.sequences) == ([], [3])
 
     def test_newOptions(self) -> None:
-        """A resuming client sets maxInFlight and the ack wait again."""
+        """A client that resumes a durable subscription sets maxInFlight and the ack wait again."""
         stage = Stage()
         client = published(stage, 3)
         client.subscribe("foo", durableName="d", maxInFlight=1, isAcking=False).close()
@@ -428,7 +442,7 @@ class TestQueues:
         assert all(len(batch) == 10 for batch in got)
 
     def test_newMember(self) -> None:
-        """A new member joins at the group's position, whatever it asks for."""
+        """A new member joins at the group's position, whatever start position it requests."""
         client = published(Stage(), 3)
         first = client.subscribe("foo", qGroup="q")
         assert first.sequences == [1, 2, 3]
@@ -436,7 +450,7 @@ class TestQueues:
         assert second.sequences == []
 
     def test_groups(self) -> None:
-        """Two groups, and a durable group of the same name, have nothing to do with each other."""
+        """Two groups, and a durable group of the same name, are independent."""
         client = published(Stage(), 2)
         listeners = [
             client.subscribe("foo", qGroup="q"),
@@ -463,7 +477,7 @@ class TestQueues:
         assert back.again == [(1, 1), (2, 1), (3, 0)]
 
     def test_durableNamed(self) -> None:
-        """A durable group is named after its durable name and its group."""
+        """A durable group is identified by its durable name and its group name."""
         stage = Stage()
         stage.client().subscribe("foo", qGroup="q", durableName="d")
         [figures] = stage.model.channelSubscriptions("foo")
