@@ -1,5 +1,5 @@
 """
-Subject functions that are wrong, and a source of randomness that no test may use.
+Invalid subject functions with their errors, and a source of randomness that no test may use.
 """
 
 from __future__ import annotations
@@ -8,9 +8,7 @@ from typing import NoReturn
 
 
 def noChance(limit: int) -> NoReturn:
-    """
-    Fail: what is tested does not draw numbers.
-    """
+    """Fail, because the tested function must not draw numbers."""
     raise AssertionError("a random number was drawn")
 
 

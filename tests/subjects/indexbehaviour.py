@@ -65,9 +65,7 @@ class Equal:
 
 
 def sameEntries(entries: list[Any] | tuple[Any, ...], expected: list[Any]) -> bool:
-    """
-    Tell whether two collections hold the very same objects equally often.
-    """
+    """Whether two collections hold the same objects equally often."""
     return sorted(map(id, entries)) == sorted(map(id, expected))
 
 
@@ -95,7 +93,7 @@ class IndexBehaviour:
         assert (len(index), index.shapes) == (0, 0)
 
     def test_literals(self) -> None:
-        """A literal is reached by itself only."""
+        """A literal pattern matches only its own subject."""
         index = self.filled(b"foo", b"foo.bar", b"foo*")
         assert index.match(b"foo") == [b"foo"]
         assert index.match(b"foo.bar") == [b"foo.bar"]
@@ -104,7 +102,7 @@ class IndexBehaviour:
         assert index.shapes == 0
 
     def test_wildcards(self) -> None:
-        """Every pattern that matches is found, with any kind of wildcards."""
+        """Every pattern that matches is found, with any kinds of wildcards."""
         index = self.filled(
             b"foo.bar",
             b"foo.*",
@@ -123,7 +121,9 @@ class IndexBehaviour:
         assert sorted(index.match(b"foo")) == [b"*", b">"]
 
     def test_wildcardsInTheSubject(self) -> None:
-        """A published wildcard is a literal, and each pattern is found once for it."""
+        """
+        A wildcard in a published subject is a literal, and each matching pattern is found once.
+        """
         index = self.filled(b"foo.*", b"foo.bar", b"foo.>", b"*.*", b"*.>", b"foo.*.*")
         assert sorted(index.match(b"foo.*")) == [b"*.*", b"*.>", b"foo.*", b"foo.>"]
         assert sorted(index.match(b"foo.>")) == [b"*.*", b"*.>", b"foo.*", b"foo.>"]
@@ -134,14 +134,14 @@ class IndexBehaviour:
 
     @pytest.mark.parametrize("subject", [b"", b".", b"foo.", b".foo", b"foo..bar", b"foo.*."])
     def test_emptyTokensReachNothing(self, subject: bytes) -> None:
-        """A subject with an empty token reaches nobody, not even those who want everything."""
+        """A subject with an empty token reaches no subscription, not even C{>}."""
         index = self.filled(b">", b"*", b"*.*", b"foo.>", b"*.*.*", b"foo.*.bar")
         assert index.match(subject) == []
         assert not index.hasInterest(subject)
 
     @pytest.mark.parametrize("pattern", [b"", b"a..b", b".a", b"a.", b">.a", b"a b", b"a\x00"])
     def test_invalidPattern(self, pattern: bytes) -> None:
-        """A text that is no subject is refused and leaves nothing behind."""
+        """An invalid pattern is refused and leaves no trace."""
         index = self.makeIndex()
         with pytest.raises(InvalidPattern):
             index.insert(pattern, object())
@@ -151,7 +151,7 @@ class IndexBehaviour:
 
     @pytest.mark.parametrize("number", [1, 2, 3, 16, 17, 18, 100])
     def test_entriesOfOnePattern(self, number: int) -> None:
-        """Any number of entries under one pattern come and go, in any order, by identity."""
+        """Entries under one pattern are added and removed by identity, in any order."""
         index = self.makeIndex()
         entries = [Equal() for _ in range(number)]
         for entry in entries:
@@ -226,7 +226,7 @@ class IndexBehaviour:
         assert len(index) == 23
 
     def test_resultIsTheCallers(self) -> None:
-        """A change that a caller makes to a result does not change the index."""
+        """A caller that changes a result does not change the index."""
         index = self.makeIndex()
         for number in range(3):
             index.insert(b"a", number)
@@ -234,7 +234,10 @@ class IndexBehaviour:
         assert sorted(index.match(b"a")) == [0, 1, 2]
 
     def test_changesShowAtOnce(self) -> None:
-        """A pattern of a new shape is found for lengths that were matched before, and forgotten."""
+        """
+        A pattern of a new shape is found for lengths that were matched before, and not after its
+        removal.
+        """
         index = self.filled(b"a.*")
         for length in range(1, 6):
             subject = b".".join([b"a"] * length)
@@ -298,7 +301,7 @@ class IndexBehaviour:
 
     @pytest.mark.parametrize("size", [1, 100, 512, 513, 5000])
     def test_longTokens(self, size: int) -> None:
-        """Subjects of any length are matched alike."""
+        """Subjects with tokens of any length are matched."""
         long = b"a" * size
         expected = [b"*.*", b"*.>", b">", long + b".*", long + b".>", long + b".b"]
         index = self.filled(*expected, long, b"b.*", b"*.b.*", long + b"a.*")
@@ -310,7 +313,7 @@ class IndexBehaviour:
         assert not index.hasInterest(long + b"b")
 
     def test_hostilePatterns(self) -> None:
-        """Patterns made so as to branch at every token are capped by default, and found right."""
+        """Patterns that branch at every token are limited by default, and matched correctly."""
         index = self.makeIndex()
         made = (b".".join(parts) for parts in itertools.product((b"a", b"*"), repeat=11))
         taken = []
@@ -326,7 +329,7 @@ class IndexBehaviour:
         assert sorted(index.match(subject)) == expected
 
     def test_manyPatternsOfOneShape(self) -> None:
-        """Thousands of patterns of one shape are one look-up for a subject."""
+        """Thousands of patterns of one shape need one look-up for a subject."""
         index = self.filled(*[b"user.%d.*" % number for number in range(5000)])
         assert index.shapes == 1
         assert index.match(b"user.4321.seen") == [b"user.4321.*"]
@@ -355,9 +358,7 @@ class IndexMachine(RuleBasedStateMachine):
         return {shapeOf(pattern) for pattern, _ in self.held if hasWildcard(pattern)}
 
     def put(self, pattern: bytes, entry: object) -> None:
-        """
-        Insert into both, or see that the index refuses for a reason.
-        """
+        """Insert into both, or check that the index refuses for a reason."""
         full = len(self.shapesHeld() | {shapeOf(pattern)}) > self.MAX_SHAPES
         if hasWildcard(pattern) and full:
             with pytest.raises(TooManyShapes):
@@ -374,18 +375,18 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule(pattern=PATTERNS, number=st.integers(0, 2))
     def insertKnown(self, pattern: bytes, number: int) -> None:
-        """An entry that may be there already."""
+        """An entry that may already be in the index."""
         self.put(pattern, self.spare[number])
 
     @rule(pattern=PATTERNS, number=st.integers(2, 40))
     def insertMany(self, pattern: bytes, number: int) -> None:
-        """Enough entries for one pattern to be kept in another way."""
+        """Insert enough entries under one pattern to make the index keep them in another way."""
         for _ in range(number):
             self.put(pattern, Equal())
 
     @rule(data=st.data())
     def removeKnown(self, data: st.DataObject) -> None:
-        """An entry that is there."""
+        """Remove an entry that is in the index."""
         if self.held:
             place = data.draw(st.integers(0, len(self.held) - 1))
             pattern, entry = self.held.pop(place)
@@ -394,7 +395,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def removeAllOfOne(self, data: st.DataObject) -> None:
-        """All entries of one pattern."""
+        """Remove all entries of one pattern."""
         if self.held:
             victim = data.draw(st.sampled_from(sorted({pattern for pattern, _ in self.held})))
             for pattern, entry in self.held:
@@ -404,7 +405,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule(pattern=PATTERNS)
     def removeStranger(self, pattern: bytes) -> None:
-        """An entry that is not there."""
+        """Remove an entry that is not in the index."""
         assert not self.index.remove(pattern, Equal())
 
     @rule(subject=DELIVERABLE)

@@ -44,9 +44,7 @@ class Line:
         return [line for line in answer.split(b"\r\n")[:-1] if line != b"PING"]
 
     def close(self) -> None:
-        """
-        Hang up.
-        """
+        """Close the connection."""
         self._socket.close()
 
 

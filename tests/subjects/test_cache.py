@@ -42,7 +42,7 @@ class World:
 
 @pytest.fixture
 def world() -> World:
-    """A world to ask."""
+    """The world of a test."""
     return World()
 
 
@@ -66,7 +66,7 @@ class TestMatchCache:
         assert asked == [b"a"]
 
     def test_newEpoch(self, world: World) -> None:
-        """When a subject's epoch changes, its result is found afresh, and once."""
+        """When a subject's epoch changes, the subject is matched again, once."""
         cache = MatchCache(world.match, world.epochOf, 10)
         cache.get(b"a")
         world.epoch = 1
@@ -83,7 +83,7 @@ class TestMatchCache:
         assert cache.get(b"a") == (b"a", 1)
 
     def test_changeDuringTheMatch(self, world: World) -> None:
-        """A result is not taken for good if something changed while it was found."""
+        """A result is not remembered if something changed while the match was running."""
 
         def match(subject: bytes) -> tuple[bytes, int]:
             result = world.match(subject)
@@ -96,7 +96,9 @@ class TestMatchCache:
         assert cache.get(b"a") == (b"a", 1)
 
     def test_matchThatAsksAgain(self, world: World) -> None:
-        """A match that itself asks the cache for the same subject leaves the load right."""
+        """
+        A match that itself asks the cache for the same subject leaves the sum of weights right.
+        """
 
         def match(subject: bytes) -> tuple[bytes, int]:
             result = world.match(subject)
@@ -114,7 +116,7 @@ class TestMatchCache:
         assert world.asked == []
 
     def test_failureIsNotRemembered(self, world: World) -> None:
-        """An exception of the match goes to the caller, and the next question is a new one."""
+        """An exception from the match goes to the caller, and the next request matches again."""
 
         def match(subject: bytes) -> tuple[bytes, int]:
             if not world.asked:
@@ -137,7 +139,7 @@ class TestMatchCache:
         assert len(cache) >= limit // 2
 
     def test_steadySubjectsStay(self, world: World) -> None:
-        """A subject asked for again and again is kept while thousands pass by."""
+        """A subject in steady use is kept while thousands of others are asked for once."""
         cache = MatchCache(world.match, world.epochOf, 10)
         for number in range(1000):
             cache.get(b"steady")
@@ -145,7 +147,7 @@ class TestMatchCache:
         assert world.asked.count(b"steady") == 1
 
     def test_weights(self, world: World) -> None:
-        """With weights, their sum is bounded. Too heavy results are not remembered."""
+        """With weights, their sum is bounded. A result that is too heavy is not remembered."""
 
         def match(subject: bytes) -> bytes:
             world.asked.append(subject)
@@ -162,7 +164,7 @@ class TestMatchCache:
         assert world.asked == [b"much too heavy"] * 2
 
     def test_weightlessStillCount(self, world: World) -> None:
-        """A result counts as one at least."""
+        """A result without weight counts as one."""
         cache = MatchCache(world.match, world.epochOf, 4, weigh=lambda result: 0)
         for number in range(100):
             cache.get(b"s%d" % number)
@@ -177,7 +179,7 @@ class TestMatchCache:
         assert world.asked == [b"abc", b"abcd", b"abcd"]
 
     def test_clear(self, world: World) -> None:
-        """Everything can be forgotten."""
+        """A cleared cache matches every subject again."""
         cache = MatchCache(world.match, world.epochOf, 4)
         for subject in (b"a", b"b", b"c"):
             cache.get(subject)

@@ -17,13 +17,13 @@ def test_clientIDs(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "a.b", "a b", "a\n", "\xe9", "a/b", "*", "a\0"])
 def test_notClientIDs(text: str) -> None:
-    """Nothing else does."""
+    """Any other text is not a client id."""
     assert not isClientID(text)
 
 
 @pytest.mark.parametrize("name", [b"foo", b"foo.bar", b"a-b_c", "\xe9".encode(), b"x" * 300])
 def test_channels(name: bytes) -> None:
-    """A channel's name is tokens with full stops between."""
+    """A channel's name consists of tokens with full stops between."""
     assert isChannel(name)
 
 
@@ -58,7 +58,7 @@ class TestSubjects:
     """L{Subjects}."""
 
     def test_subjects(self) -> None:
-        """The subjects are those that nats-streaming-server tells its clients."""
+        """The subjects are those that nats-streaming-server sends to its clients."""
         subjects = RequestSubjects("c")
         assert subjects.discover == b"_STAN.discover.c"
         assert subjects.pings == b"_STAN.discover.c.pings"

@@ -37,7 +37,7 @@ def _meets(owned: dict[str, tuple[str, ...]], patterns: tuple[str, ...], owner: 
 
 @given(st.lists(st.tuples(_OWNED, _LISTS, st.sampled_from("ABCDE")), max_size=5))
 def test_meets(history: list[tuple[dict[str, tuple[str, ...]], tuple[str, ...], str]]) -> None:
-    """After any changes the answers are those of comparing each pattern with each."""
+    """After any changes, the index finds the same overlaps as a comparison of all pairs."""
     index = CollisionIndex()
     for owned, patterns, owner in history:
         finish(index.update(_ownersOf(owned)))
@@ -48,7 +48,7 @@ def test_meets(history: list[tuple[dict[str, tuple[str, ...]], tuple[str, ...], 
 def test_changed(
     before: dict[str, tuple[str, ...]], after: dict[str, tuple[str, ...]], patterns: tuple[str, ...]
 ) -> None:
-    """Only named owners are looked at, which are the same then as if all were."""
+    """An update looks only at the named owners, with the same result as if it looked at all."""
     index = CollisionIndex()
     finish(index.update(_ownersOf(before)))
     changed = {"A", "B", "Z"}
@@ -60,7 +60,7 @@ def test_changed(
 
 
 def test_changeWithinAQuestion() -> None:
-    """A change between the steps of a question is part of the answer."""
+    """A change between the steps of a search is included in the result."""
     owned = {str(number): (f"a.{number}.x",) for number in range(1000)}
     index = CollisionIndex()
     finish(index.update(_ownersOf(owned)))
@@ -74,7 +74,9 @@ MANY = tuple(f"a.{number}" for number in range(3 * PIECE))
 
 
 def test_manyInSteps() -> None:
-    """Very many patterns of one owner come and go in steps; those that stay cost nothing."""
+    """
+    Very many patterns of one owner are added and removed in steps; those that stay cost nothing.
+    """
     index = CollisionIndex()
     assert sum(1 for _ in index.update({"A": _Owner(MANY)})) > 3
     assert sum(1 for _ in index.update({"A": _Owner((*MANY, "b"))})) <= 3
@@ -84,7 +86,7 @@ def test_manyInSteps() -> None:
 
 
 def test_updatesAtOnce() -> None:
-    """An update that begins while another goes on ends with all that both have changed."""
+    """An update that begins while another one runs includes the changes of both."""
     index = CollisionIndex()
     owners = {"A": _Owner(MANY)}
     changed = {"A"}
@@ -99,7 +101,9 @@ def test_updatesAtOnce() -> None:
 
 
 def test_workOfAQuestion() -> None:
-    """A question about one pattern costs the same with any number of owners, a change a look-up."""
+    """
+    A search for one pattern costs the same with any number of owners; a change costs one look-up.
+    """
     calls = []
     for count in (1000, 4000):
         index = CollisionIndex()
@@ -118,7 +122,7 @@ def test_workOfAQuestion() -> None:
 
 
 def test_tables() -> None:
-    """Questions of very many shapes do not fill the memory."""
+    """Searches for very many shapes do not fill the memory."""
     index = CollisionIndex()
     owned = {str(number): ("a." * 11 + str(number),) for number in range(3000)}
     finish(index.update(_ownersOf(owned)))

@@ -35,7 +35,7 @@ def _placed(patterns: Sequence[bytes]) -> list[tuple[int, bytes]]:
 
 @given(LISTS | ODD)
 def test_overlap(patterns: list[bytes]) -> None:
-    """The first two patterns that overlap are the same as by comparing all pairs."""
+    """The first two overlapping patterns are those that a comparison of all pairs finds."""
     pairs = [
         (place, other)
         for place, one in enumerate(patterns)
@@ -58,7 +58,10 @@ def test_overlaps(patterns: list[bytes]) -> None:
 
 @given(LISTS | ODD, LISTS | ODD)
 def test_meeting(mine: list[bytes], theirs: list[bytes]) -> None:
-    """The first that overlaps with another list is that which comparing each with each finds."""
+    """
+    The first pattern that overlaps with another list is the one that a comparison of all pairs
+    finds.
+    """
     meeting = [
         place for place, one in enumerate(mine) if any(overlaps(one, other) for other in theirs)
     ]
@@ -100,14 +103,14 @@ def _flat(count: int) -> list[bytes]:
 def test_workIsLinear(
     make: Callable[[int], list[bytes]], look: Callable[[Any], Steps[Any]]
 ) -> None:
-    """Twice as long a list is about twice the work."""
+    """A list that is twice as long takes about twice the work."""
     once, twice = (callsOf(partial(finish, look(make(count)))) for count in (2000, 4000))
     assert 2000 < once < 40_000
     assert twice < 2.4 * once
 
 
 def test_steps() -> None:
-    """No step handles more than some hundreds of patterns."""
+    """No step compares more than some hundreds of patterns."""
     steps = firstOverlap(_placed(_flat(5000)))
     longest = 0
     for _ in range(10):
@@ -117,7 +120,7 @@ def test_steps() -> None:
 
 @given(LISTS | ODD, PATTERNS | LITERALS)
 def test_table(patterns: list[bytes], pattern: bytes) -> None:
-    """A table gives the places of all patterns that one overlaps with, or lies within."""
+    """A table gives the places of all patterns that overlap with one, or lie within it."""
     table, places = PatternTable(patterns), range(len(patterns))
     overlapping = [place for place in places if overlaps(pattern, patterns[place])]
     assert table.overlapping(pattern) == overlapping

@@ -18,7 +18,7 @@ TEXT = PAGE.read_text("utf-8")
 
 
 def test_examples() -> None:
-    """The page's examples print the text on it, and there are examples for every part."""
+    """The page's examples print the text on it; every part has examples."""
     blocks = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
     test = doctest.DocTestParser().get_doctest("".join(blocks), {}, PAGE.name, str(PAGE), 0)
     report: list[str] = []
@@ -58,7 +58,7 @@ def test_longestSubject() -> None:
 
 @pytest.mark.parametrize("row", re.findall(r"^\| (`.*`) \| (made.*|refused.*) \|$", TEXT, re.M))
 def test_queueTables(row: tuple[str, str]) -> None:
-    """Each row about queue entries says which of the three subscriptions are allowed."""
+    """Each row about queue entries names the subscriptions that are allowed."""
     entries = [text.encode() for text in re.findall(r"`([^`]*)`", row[0])]
     denying = TEXT.index(" | ".join(row)) > TEXT.index("| denied entries |")
     permissions = SubscribePermissions(None, entries) if denying else SubscribePermissions(entries)

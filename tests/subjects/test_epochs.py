@@ -22,7 +22,7 @@ class TestEpochs:
         st.sampled_from([1, 2, 64, 4096]),
     )
     def test_neverStale(self, changes: list[bytes], subjects: set[bytes], counters: int) -> None:
-        """A change of any matching pattern makes a subject older than it ever was."""
+        """A change of any matching pattern gives a subject a new epoch."""
         epochs = Epochs(counters)
         seen = {subject: epochs.epochOf(subject) for subject in subjects}
         for pattern in changes:
@@ -36,12 +36,12 @@ class TestEpochs:
 
     @given(DELIVERABLE)
     def test_steady(self, subject: bytes) -> None:
-        """Asking changes nothing."""
+        """Asking for an epoch changes no epoch."""
         epochs = Epochs()
         assert epochs.epochOf(subject) == epochs.epochOf(subject)
 
     def test_othersMostlyStay(self) -> None:
-        """Changes elsewhere leave nearly all subjects as they are."""
+        """A change of other patterns leaves the epochs of nearly all subjects unchanged."""
         epochs = Epochs(4096)
         subjects = [b"orders.%d" % number for number in range(1000)]
         others = [b"h%d" % number for number in range(100)]
@@ -55,7 +55,7 @@ class TestEpochs:
         assert sum(a != b for a, b in zip(before, after, strict=True)) < 100
 
     def test_leadingWildcardsAgeAll(self) -> None:
-        """A pattern that begins with a wildcard concerns every subject."""
+        """A change of a pattern with a leading wildcard gives every subject a new epoch."""
         epochs = Epochs()
         before = epochs.epochOf(b"a.b")
         epochs.changed(b"*.x.y")
@@ -63,7 +63,7 @@ class TestEpochs:
         assert epochs.epochOf(b"a.b") == before + 2
 
     def test_tokensThatLookLikeWildcards(self) -> None:
-        """A first token that merely begins with a star is a literal one."""
+        """A first token that only begins with a star is a literal one."""
         epochs = Epochs(1 << 16)
         before = epochs.epochOf(b"*a.b")
         epochs.changed(b"*a.*")

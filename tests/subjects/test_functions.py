@@ -54,7 +54,7 @@ class TestPartitionOf:
 
     @pytest.mark.parametrize(("key", "partition"), [(b"abc", 2), (b"xyz", 0)])
     def test_observed(self, key: bytes, partition: int) -> None:
-        """Of three partitions, nats-server 2.15.1 was seen to choose these."""
+        """Of three partitions, the same one is chosen as by nats-server 2.15.1."""
         assert partitionOf(key, 3) == partition
 
     def test_noPartitions(self) -> None:
@@ -69,7 +69,7 @@ class TestLiterals:
         "token", [b"a", b"$", b"$x", b"$1x", b"{{", b"{{}}", b"{a}", b"x{{wildcard(1)}}", b"{{a}}x"]
     )
     def test_otherTokens(self, token: bytes) -> None:
-        """A token that is neither a number after a dollar nor wholly in braces stays as it is."""
+        """A token that is neither a dollar with a number nor wholly in braces stays unchanged."""
         assert not isCall(token)
         assert compileToken(token, Wildcards(b"*"))[0] == ""
         assert called(token, b"*", b"q") == token
@@ -83,7 +83,7 @@ class TestWildcard:
         [b"$2", b"$+2", b"{{wildcard(2)}}", b"{{Wildcard(2)}}", b"{{ wildcard ( 2 ) }}"],
     )
     def test_spellings(self, token: bytes) -> None:
-        """The second star's token can be had in several spellings."""
+        """The second star's token can be written in several spellings."""
         assert compileToken(token, Wildcards(b"*.b.*.>"))[0] == "wildcard"
         assert called(token, b"*.b.*.>", b"x.b.y.z") == b"y"
 
@@ -107,7 +107,7 @@ class TestCuts:
         ],
     )
     def test_cut(self, function: bytes, size: int, made: bytes) -> None:
-        """A token longer than the number is cut from the side that the name says."""
+        """A token longer than the number is cut from the side in the function's name."""
         assert cut(function, b"abcdefg", size) == made
 
     @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ class TestCuts:
     )
     @pytest.mark.parametrize("size", [-3, 0, 7, 8, 2147483647])
     def test_nothingToCut(self, function: bytes, size: int) -> None:
-        """A token too short, or a number that is no length, leaves the token whole."""
+        """A token that is too short, or a number that is no length, leaves the token whole."""
         assert cut(function, b"abcdefg", size) == b"abcdefg"
 
     @pytest.mark.parametrize("function", [b"sliceFromLeft", b"sliceFromRight"])
@@ -148,7 +148,7 @@ class TestSplit:
         ],
     )
     def test_splitTokens(self, token: bytes, made: bytes) -> None:
-        """The pieces become tokens, empty ones are left out."""
+        """The pieces become tokens; empty pieces are left out."""
         assert called(b"{{split(1,-)}}", b"*", token) == made
 
     def test_longSeparator(self) -> None:
@@ -175,7 +175,7 @@ class TestPartition:
         assert called(b"{{partition(1000)}}", source, b"foo.bar") == expected
 
     def test_literalSource(self) -> None:
-        """With a literal source, numbers of stars are passed over."""
+        """With a literal source, the numbers of stars are ignored."""
         expected = b"%d" % partitionOf(b"foo.bar", 1000)
         assert called(b"{{partition(1000,1,2)}}", b"foo.bar", b"foo.bar") == expected
 
@@ -188,7 +188,7 @@ class TestRandom:
     """Random numbers."""
 
     def test_drawn(self) -> None:
-        """A number below the limit is drawn from the source of chance that is given."""
+        """A number below the limit is drawn from the given source of chance."""
         assert called(b"{{random(10)}}", b"a", b"a") == b"9"
         assert called(b"{{Random( 1 )}}", b"a", b"a") == b"0"
 
@@ -223,13 +223,15 @@ class TestErrors:
 
     @pytest.mark.parametrize(("source", "token", "reason"), REFUSED_HERE)
     def test_stricter(self, source: bytes, token: bytes, reason: str) -> None:
-        """Numbers out of range and empty separators are refused; nats-server is laxer."""
+        """
+        Numbers out of range and empty separators are refused, although nats-server accepts them.
+        """
         with pytest.raises(InvalidMapping) as caught:
             compileToken(token, Wildcards(source))
         assert caught.value.reason == f"invalid mapping destination: {reason}"
 
     def test_bytesThatAreNoText(self) -> None:
-        """Bytes that are no text can be shown."""
+        """A function that is not valid UTF-8 is shown in the error."""
         with pytest.raises(InvalidMapping, match=r"unknown function in \{\{\\xff\}\}"):
             compileToken(b"{{\xff}}", Wildcards(b"*"))
 
@@ -254,5 +256,5 @@ class TestErrors:
     ],
 )
 def test_wildcardNumber(token: bytes, number: int | None) -> None:
-    """A token that stands for a star says for which."""
+    """A token that stands for a star gives the star's number."""
     assert wildcardNumber(token) == number

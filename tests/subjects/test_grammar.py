@@ -80,7 +80,7 @@ class TestIsValidSubject:
 
     @given(st.binary(max_size=8) | DELIVERABLE)
     def test_againstTheRules(self, subject: bytes) -> None:
-        """The answer is that of the rules spelt out token by token."""
+        """The result is that of the rules, applied token by token."""
         parts = subject.split(b".")
         expected = (
             b"" not in parts
@@ -101,13 +101,13 @@ class TestKinds:
 
     @pytest.mark.parametrize("subject", [b"a", b"a*", b"*a", b"**", b">>", b"a>.b", b"a.b*c.d"])
     def test_literals(self, subject: bytes) -> None:
-        """A token that merely holds such a sign is a literal."""
+        """A token that only contains a wildcard character is a literal."""
         assert not hasWildcard(subject)
         assert isValidLiteral(subject)
 
     @pytest.mark.parametrize("subject", INVALID)
     def test_invalidIsNoValidLiteral(self, subject: bytes) -> None:
-        """A text that is no subject is not a valid literal either."""
+        """An invalid subject is not a valid literal either."""
         assert not isValidLiteral(subject)
 
 
@@ -159,7 +159,7 @@ class TestMatches:
         ],
     )
     def test_doesNotMatch(self, pattern: bytes, subject: bytes) -> None:
-        """Lengths count, a published wildcard is a literal, an empty token matches nothing."""
+        """Patterns of another length, wildcards in the subject and empty tokens do not match."""
         assert not matches(pattern, subject)
 
 
@@ -233,7 +233,7 @@ class TestRelations:
         assert not isSubset(other, one)
 
     def test_fullWildcardIsWiderThanAStar(self) -> None:
-        """A trailing greater-than sign is not within a star, though it stands in one place."""
+        """A trailing C{>} is not within C{*}, although both are one token."""
         assert not isSubset(b"foo.>", b"foo.*")
         assert not isSubset(b">", b"*")
 
@@ -245,13 +245,13 @@ class TestRelations:
 
     @given(PATTERNS, PATTERNS, LITERALS)
     def test_commonSubjectMeansOverlap(self, one: bytes, other: bytes, subject: bytes) -> None:
-        """Two patterns that match one subject overlap."""
+        """Two patterns that match a common subject overlap."""
         if matches(one, subject) and matches(other, subject):
             assert overlaps(one, other)
 
     @given(PATTERNS, PATTERNS)
     def test_overlapHasAWitness(self, one: bytes, other: bytes) -> None:
-        """Patterns overlap exactly if a subject matches both."""
+        """Patterns overlap exactly if some subject matches both."""
         witness = witnessOf(one, other)
         assert overlaps(one, other) is (witness is not None)
         if witness is not None:
@@ -260,7 +260,9 @@ class TestRelations:
 
     @given(PATTERNS, PATTERNS)
     def test_subsetIsSharpest(self, narrow: bytes, wide: bytes) -> None:
-        """A pattern is within another exactly if its most general subjects reach the other."""
+        """
+        A pattern is within another one exactly if the other matches its most general subjects.
+        """
         general = [token if token not in (b"*", b">") else b"fresh" for token in narrow.split(b".")]
         subjects = [general]
         if narrow.endswith(b">") and narrow.split(b".")[-1] == b">":
@@ -270,7 +272,7 @@ class TestRelations:
 
     @given(LITERALS, PATTERNS)
     def test_literalSubsetIsMatch(self, subject: bytes, pattern: bytes) -> None:
-        """For a literal, being within a pattern, overlapping it and reaching it are the same."""
+        """For a literal, being within a pattern, overlapping it and matching it are the same."""
         assert matches(pattern, subject) is isSubset(subject, pattern)
         assert matches(pattern, subject) is overlaps(subject, pattern)
 
@@ -297,10 +299,10 @@ def witnessOf(one: bytes, other: bytes) -> bytes | None:
 
 
 class TestSize:
-    """No recursion, no surprise with long subjects."""
+    """Very long subjects, without recursion."""
 
     def test_thousandsOfTokens(self) -> None:
-        """Subjects of two thousand tokens go through every function."""
+        """Every function accepts subjects of two thousand tokens."""
         long = b".".join([b"a"] * 2000)
         pattern = b".".join([b"*"] * 1999 + [b">"])
         assert isValidSubject(long)

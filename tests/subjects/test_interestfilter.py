@@ -14,7 +14,7 @@ from natsbroker.subjects.subscription import Subscription
 
 
 class Subscriber:
-    """Somebody behind a leafnode, or not."""
+    """A subscriber, behind a leafnode or not."""
 
     def __init__(self, cluster: bytes = b"", isAdvertised: bool = True) -> None:
         self.cluster = cluster
@@ -27,12 +27,12 @@ def subscription(kind: int, subscriber: Any = None, pattern: bytes = b"foo") -> 
 
 
 def test_clusterOf() -> None:
-    """Most subscribers are behind no leafnode."""
+    """A subscriber that is not behind a leafnode has no cluster."""
     assert (clusterOf(None), clusterOf(object()), clusterOf(Subscriber(b"C"))) == (b"", b"", b"C")
 
 
 def test_clusterIn() -> None:
-    """A leafnode's cluster counts in the leafnode's own account."""
+    """A leafnode's cluster counts only in the leafnode's own account."""
     leaf = SimpleNamespace(cluster=b"C", grant=SimpleNamespace(account="A"))
     assert (clusterIn("A", leaf), clusterIn("B", leaf), clusterIn("A", None)) == (b"C", b"", b"")
 
@@ -60,7 +60,7 @@ def test_clusterIn() -> None:
 def test_originOf(
     more: dict[str, Any], kind: int, subscriber: Any, pattern: bytes, origin: bytes | None
 ) -> None:
-    """Kind, cluster and the options of a filter decide."""
+    """The origin of a subscription depends on its kind, its cluster and the filter's options."""
     told = InterestFilter({0, 1}, **more).originOf(subscription(kind, subscriber, pattern))
     assert told == origin
 

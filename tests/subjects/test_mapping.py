@@ -53,17 +53,17 @@ class TestMapping:
         assert MappingTable([mapping], noChance).map(b"a.x") == b"b.x"
 
     def test_shares(self) -> None:
-        """Destinations get messages in proportion to their weights."""
+        """Destinations receive messages in proportion to their weights."""
         mapping = Mapping(b"a.*", [Destination(b"b.$1", 30), Destination(b"c.$1", 70)])
         assert outcomes(mapping, b"a.x") == {b"b.x": 30, b"c.x": 70}
 
     def test_rest(self) -> None:
-        """The rest of a hundred per cent keeps its subject."""
+        """The rest of a hundred per cent keeps the original subject."""
         mapping = Mapping(b"a.*.>", [Destination(b"b.$1.>", 10)])
         assert outcomes(mapping, b"a.x.y.z") == {b"b.x.y.z": 10, b"a.x.y.z": 90}
 
     def test_loss(self) -> None:
-        """If the source is a destination itself, the rest is lost."""
+        """If the source itself is a destination, the rest is lost."""
         mapping = Mapping(b"a", [Destination(b"a", 80), Destination(b"b", 5)])
         assert outcomes(mapping, b"a") == {b"a": 80, b"b": 5, NOWHERE: 15}
 
@@ -73,7 +73,7 @@ class TestMapping:
         assert outcomes(mapping, b"a") == {b"c": 100}
 
     def test_clusters(self) -> None:
-        """Destinations of the broker's own cluster count alone, the others where it has none."""
+        """Destinations for a cluster replace those for all clusters in that cluster."""
         mapping = Mapping(
             b"a",
             [
@@ -88,7 +88,7 @@ class TestMapping:
         assert outcomes(mapping, b"a", b"NORTH") == {b"b": 100}
 
     def test_onlyForOtherClusters(self) -> None:
-        """Where no destination counts, messages stay where they are."""
+        """If no destination is for the broker's cluster, the subject stays unchanged."""
         mapping = Mapping(b"a", [Destination(b"a", 50, b"EAST")])
         assert outcomes(mapping, b"a") == {b"a": 100}
         assert outcomes(mapping, b"a", b"EAST") == {b"a": 50, NOWHERE: 50}
@@ -107,18 +107,18 @@ class TestMapping:
         ],
     )
     def test_invalidDestinations(self, destinations: list[Destination], text: str) -> None:
-        """Weights and destinations that cannot be are refused."""
+        """Invalid weights and destinations are refused."""
         with pytest.raises(InvalidMapping) as caught:
             Mapping(b"a", destinations)
         assert str(caught.value) == text
 
     def test_wrongSource(self) -> None:
-        """A source that is no subject is refused."""
+        """An invalid source is refused."""
         with pytest.raises(InvalidMapping, match=r"invalid subject in a\.\.b"):
             Mapping(b"a..b", [Destination(b"b")])
 
     def test_totalsAreByCluster(self) -> None:
-        """The weights for each cluster add up by themselves."""
+        """The weights of each cluster are added up separately."""
         destinations = [Destination(b"b", 60), Destination(b"c", 60, b"X")]
         assert Mapping(b"a", destinations).destinations == tuple(destinations)
 
@@ -137,22 +137,20 @@ class TestMappingTable:
         assert self.table().map(b"a") == b"a"
 
     def test_first(self) -> None:
-        """The first mapping that matches decides, and only once."""
+        """The first mapping that matches is applied, and only once."""
         table = self.table((b"a.*", b"b.$1"), (b"a.x", b"never"), (b"b.*", b"c.$1"))
         assert table.map(b"a.x") == b"b.x"
         assert table.map(b"b.x") == b"c.x"
         assert table.map(b"c.x") == b"c.x"
 
     def test_sameSource(self) -> None:
-        """A later mapping takes the place of an earlier one with the same source."""
+        """A later mapping with the same source replaces an earlier one."""
         table = self.table((b"a.*", b"b.$1"), (b"a.x", b"never"), (b"a.*", b"c.$1"))
         assert table.map(b"a.x") == b"c.x"
         assert len(table.mappings) == 2
 
     def test_remembered(self) -> None:
-        """
-        A destination by chance is drawn for each message, and any other is the same every time.
-        """
+        """A random destination is drawn for each message; any other destination is remembered."""
         table = MappingTable(
             [
                 Mapping(b"a", [Destination(b"b", 50), Destination(b"c", 50)]),
@@ -183,16 +181,16 @@ class TestMappingTable:
         ],
     )
     def test_publishedRest(self, source: bytes, subject: bytes, isMapped: bool) -> None:
-        """A C{>} that is published is more than a C{*} of a mapping stands for."""
+        """A published C{>} does not match a C{*} of a mapping."""
         table = self.table((source, b"there" + b".>" * source.endswith(b">")))
         assert table.map(subject).startswith(b"there") == isMapped
 
     def test_lostWhenInvalid(self) -> None:
-        """A message whose subject would be no subject goes nowhere."""
+        """A message whose mapped subject would be invalid is lost."""
         assert self.table((b"a.*", b"{{split(1,-)}}")).map(b"a.---") == NOWHERE
 
     def test_chanceIsFair(self) -> None:
-        """With real random numbers the shares come out about right."""
+        """With real random numbers, the shares are about right."""
         mapping = Mapping(b"a", [Destination(b"b", 20), Destination(b"c", 80)])
         table = MappingTable([mapping], random.Random(1).randrange)
         counts = Counter(table.map(b"a") for _ in range(2000))
@@ -200,7 +198,7 @@ class TestMappingTable:
         assert counts[b"b"] + counts[b"c"] == 2000
 
     def test_fixedDestination(self) -> None:
-        """A fixed destination is known in advance. A random one is not."""
+        """A fixed destination is known in advance; a random one is not."""
         table = self.table((b"a.*", b"b.$1"), (b"c", b"d.{{random(2)}}"))
         weighted = MappingTable([Mapping(b"e", [Destination(b"f", 50)])], noChance)
         assert (table.fixed(b"a.x"), table.fixed(b"z")) == (b"b.x", b"z")

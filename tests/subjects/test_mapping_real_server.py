@@ -109,7 +109,7 @@ def published(line: Line, subject: bytes) -> bytes:
 
 
 class TestBesideNatsServer:
-    """The same messages through both."""
+    """The same messages through natsbroker's mapping and nats-server."""
 
     def test_transforms(self, line: Line) -> None:
         """Hundreds of subjects become the same through made-up destinations."""
@@ -130,7 +130,7 @@ class TestBesideNatsServer:
         assert all(abs(ours[target] - theirs[target]) < 150 for target in ours)
 
     def test_errors(self, tmp_path: Path) -> None:
-        """The server refuses the same destinations for the same reasons."""
+        """nats-server refuses the same destinations for the same reasons."""
         rows, texts = [], []
         for number, (source, token, text) in enumerate(WRONG):
             tail = ".>" if source.endswith(b">") else ""
@@ -149,7 +149,7 @@ class TestBesideNatsServer:
 
     @pytest.mark.parametrize("pair", PAIRS[:3], ids=[s.decode() for s, _ in PAIRS[:3]])
     def test_wildcardsArePublishedAsLiterals(self, line: Line, pair: tuple[bytes, bytes]) -> None:
-        """A published wildcard goes through a mapping like any other token."""
+        """A published wildcard is mapped like any other token."""
         subject = pair[0].replace(b">", b"t")
         table = MappingTable([Mapping(pair[0], [Destination(pair[1])])], random.Random(1).randrange)
         assert published(line, subject) == table.map(subject)

@@ -54,7 +54,7 @@ class Desk:
         return entry
 
     def remove(self, entry: Any) -> None:
-        """Take one out."""
+        """Remove a subscription."""
         self.router.entries.remove(entry)
         self.matcher.changed(entry.pattern)
 
@@ -70,7 +70,9 @@ class TestSorting:
         assert not answer
 
     def test_sorted(self, names: Names) -> None:
-        """Plain subscriptions, groups with members here and there, and links are kept apart."""
+        """
+        Plain subscriptions, queue groups by the place of their members, and links are separate.
+        """
         desk = Desk(names)
         plain = [desk.add(b"foo"), desk.add(b">", kind=1), desk.add(b"*", kind=2)]
         links = [desk.add(b"foo", kind=kind) for kind in (3, 4, 5, 6)]
@@ -86,14 +88,14 @@ class TestSorting:
         assert groups == {b"q": (set(here), set(there)), b"r": (set(), set(other))}
 
     def test_eachMakesItTrue(self, names: Names) -> None:
-        """An answer with any receiver is true."""
+        """An answer with a receiver of any kind is true."""
         for queue, kind in [(b"", 0), (b"q", 0), (b"", 2), (b"q", 2)]:
             desk = Desk(names)
             desk.add(b"foo", queue, kind)
             assert desk.matcher.match(b"foo")
 
     def test_answerCanBeMade(self, names: Names) -> None:
-        """An answer is made of its three parts."""
+        """An answer can be made from its three parts."""
         answer = names.Matches((), (), ())
         assert not answer
         entry = names.Subscription(None, b"a", b"", 0, None, None)
@@ -115,7 +117,7 @@ class TestRemembering:
 
     @pytest.mark.parametrize("pattern", [b"a.b", b"a.*", b"*.b", b">", b"a.>", b"*.*"])
     def test_forgetsWhatChanged(self, names: Names, pattern: bytes) -> None:
-        """A change of any pattern that matches a subject makes the router be asked again."""
+        """After a change of a matching pattern, the router is asked again."""
         desk = Desk(names)
         assert not desk.matcher.match(b"a.b")
         entry = desk.add(pattern)
@@ -124,7 +126,7 @@ class TestRemembering:
         assert not desk.matcher.match(b"a.b")
 
     def test_othersStay(self, names: Names) -> None:
-        """Most of the other subjects stay remembered."""
+        """After a change, most other subjects stay remembered."""
         desk = Desk(names)
         subjects = [b"s%d.x" % number for number in range(200)]
         for subject in subjects:
@@ -153,7 +155,7 @@ class TestRemembering:
         assert (len(desk.matcher), desk.matcher.hits, desk.matcher.misses) == (0, 0, 3)
 
     def test_boundedByWhatIsInIt(self, names: Names) -> None:
-        """Answers with very many subscriptions count for more."""
+        """Answers with very many subscriptions count for more than one."""
         desk = Desk(names, limit=64)
         for _ in range(200):
             desk.add(b">")
@@ -162,7 +164,7 @@ class TestRemembering:
         assert len(desk.matcher) <= 4
 
     def test_usedOnesStay(self, names: Names) -> None:
-        """A subject in steady use stays while many others pass by once."""
+        """A subject in steady use stays remembered while many others are asked for once."""
         desk = Desk(names, limit=64)
         for number in range(1000):
             desk.matcher.match(b"steady")
@@ -170,7 +172,7 @@ class TestRemembering:
         assert desk.router.asked.count(b"steady") == 1
 
     def test_longSubjects(self, names: Names) -> None:
-        """Very long subjects are answered, though not remembered."""
+        """Very long subjects are matched, but not remembered."""
         desk = Desk(names)
         entry = desk.add(b">")
         subject = b"x." * 2000 + b"x"
@@ -187,13 +189,13 @@ class TestRemembering:
                 assert desk.matcher.match(b"x" * length).plain == (entry,)
 
     def test_anyBytes(self, names: Names) -> None:
-        """Any bytes may stand in a subject that is asked for."""
+        """A subject may contain any bytes."""
         desk = Desk(names)
         entry = desk.add(b"\xff\xfe.*")
         assert desk.matcher.match(b"\xff\xfe.\x80").plain == (entry,)
 
     def test_readable(self, names: Names) -> None:
-        """A matcher takes the flag that keeps the lane away."""
+        """A matcher can be marked to need the readable path."""
         matcher = Desk(names).matcher
         assert not matcher.needsSlowPath
         matcher.needsSlowPath = True
@@ -222,12 +224,12 @@ class TestMalformed:
     """Subjects of messages that reach no subscription."""
 
     def test_isDeliverable(self, subject: bytes, answer: bool) -> None:
-        """A subject with an empty token or a control byte is not delivered."""
+        """A subject with an empty token or a control byte is malformed."""
         assert isDeliverable(subject) is answer
 
     @onEach
     def test_neverAskedFor(self, names: Names, subject: bytes, answer: bool) -> None:
-        """The router is not even asked for such a subject, whatever it would say."""
+        """A malformed subject has no match, even if the router would return one."""
         desk = Desk(names)
         desk.router.match = lambda subject: [desk.add(b">")]  # type: ignore[method-assign]
         assert bool(desk.matcher.match(subject)) is answer
@@ -252,11 +254,14 @@ STEPS = st.lists(
 
 @onEach
 class TestAnything:
-    """Properties of any changes and questions."""
+    """Properties that hold after any changes."""
 
     @pytest.mark.parametrize(("queue", "kind"), [(b"", 3), (b"q", 3), (b"", 6), (b"q", 6)])
     def test_permissions(self, names: Names, queue: bytes, kind: int) -> None:
-        """A subject that a link may not have is no match; clients are asked at delivery."""
+        """
+        A subject that a link may not receive has no match; the permissions of clients are checked
+        at delivery.
+        """
         desk = Desk(names)
         entry = desk.add(b">", queue, kind)
         entry.permissions = SubscribePermissions(None, [b"a.secret"])
@@ -270,7 +275,7 @@ class TestAnything:
     def test_neverStale(
         self, names: Names, steps: list[tuple[bool, bytes, bytes, int, bytes]], limit: int
     ) -> None:
-        """An answer is always the one that the router would give now."""
+        """A remembered answer is always the one that the router would give now."""
         desk = Desk(names, limit=limit)
         asked: list[bytes] = []
         for removes, pattern, queue, kind, subject in steps:

@@ -53,7 +53,10 @@ class TestPermissionSet:
         allowed: list[bytes],
         refused: list[bytes],
     ) -> None:
-        """A deny beats an allow; no list allows all; wildcards in the subject are literal."""
+        """
+        A denied subject wins over an allowed one; without a list, all are allowed; published
+        wildcards are literal.
+        """
         permissions = PermissionSet(allow, deny)
         assert [subject for subject in allowed if not permissions.allows(subject)] == []
         assert [subject for subject in refused if permissions.allows(subject)] == []
@@ -74,18 +77,18 @@ class TestPermissionSet:
     def test_patterns(
         self, allow: tuple[bytes, ...] | None, deny: tuple[bytes, ...], isAllowed: bool
     ) -> None:
-        """All subjects of a pattern are allowed if one entry covers them and none is denied."""
+        """A pattern is allowed if one entry covers it and no denied entry overlaps with it."""
         assert PermissionSet(allow, deny).allowsAll(b"a.*") is isAllowed
 
     def test_answersAreTheSameTwice(self) -> None:
-        """A remembered answer is the same as the first one."""
+        """A remembered answer equals the first one."""
         permissions = PermissionSet([b"a.*"], [b"a.b"])
         for _ in range(2):
             assert permissions.allows(b"a.c")
             assert not permissions.allows(b"a.b")
 
     def test_answersAreBounded(self) -> None:
-        """However many subjects are asked about, few answers are kept, and all are right."""
+        """However many subjects are checked, few answers are kept, and all are right."""
         permissions = PermissionSet([b"a.>"], [])
         for number in range(5000):
             assert permissions.allows(b"a.%d" % number)
@@ -93,7 +96,7 @@ class TestPermissionSet:
         assert len(permissions._answers) <= 1024
 
     def test_queuesAreRefused(self) -> None:
-        """Queues mean nothing for publishing, and an entry that names one is an error."""
+        """An entry that names a queue is an error in permissions to publish."""
         with pytest.raises(InvalidPattern):
             PermissionSet([b"foo queue"])
         with pytest.raises(InvalidPattern):
@@ -111,7 +114,7 @@ class TestPermissionSet:
     ],
 )
 def test_wrongTypes(kind: Any, allow: Any, deny: Any, text: str) -> None:
-    """Texts, and one pattern in place of several, are refused with the right spelling."""
+    """A C{str}, or one pattern in place of several, is refused with the right spelling."""
     with pytest.raises(TypeError, match=text):
         kind(allow, deny)
 
@@ -199,12 +202,12 @@ class TestSubscribePermissions:
         queue: bytes,
         verdict: Verdict,
     ) -> None:
-        """Entries that name a queue concern subscriptions in that queue only."""
+        """Entries that name a queue only apply to subscriptions in that queue."""
         assert SubscribePermissions(allow, deny).verdict(pattern, queue) is verdict
 
     @pytest.mark.parametrize("row", ROWS, ids=str)
     def test_truthTable(self, row: tuple[str, str]) -> None:
-        """Plain and queue entries, allowed and denied, do not overwrite one another."""
+        """Plain and queue entries, allowed and denied, do not override one another."""
         entries, expected = row
         allow, deny = permissionsOf(entries)
         permissions = SubscribePermissions(allow, deny)
@@ -230,7 +233,7 @@ class TestSubscribePermissions:
                 assert not permissions.mayDeliver(b"foo.bar", queue)
 
     def test_answersAreBounded(self) -> None:
-        """However many deliveries are judged, few answers are kept, and all are right."""
+        """However many deliveries are checked, few answers are kept, and all are right."""
         permissions = SubscribePermissions(None, [b"a.*.x"])
         for number in range(5000):
             assert permissions.mayDeliver(b"a.%d" % number)
@@ -238,7 +241,10 @@ class TestSubscribePermissions:
         assert len(permissions._answers) <= 1024
 
     def test_manyDeniedEntries(self) -> None:
-        """With hundreds of denied entries, wildcards are filtered without comparing them all."""
+        """
+        With hundreds of denied entries, wildcard subscriptions are filtered without comparing all
+        entries.
+        """
         permissions = SubscribePermissions(None, [b"a.%d" % number for number in range(300)])
         assert permissions.verdict(b"b.*") is FILTERED
         assert permissions.mayDeliver(b"b.7")
@@ -260,7 +266,7 @@ class TestSubscribePermissions:
 
     @pytest.mark.parametrize("pattern", [b"", b"foo..bar", b".", b"foo."])
     def test_invalidSubscription(self, pattern: bytes) -> None:
-        """A subscription to no valid subject is not among the allowed ones, and does no harm."""
+        """A subscription to an invalid subject is not allowed."""
         assert SubscribePermissions([b">"]).verdict(pattern) is DENIED
         assert SubscribePermissions(None, [b">"]).verdict(pattern) is ALLOWED
 
@@ -281,7 +287,7 @@ class TestQueueMatches:
         ],
     )
     def test_matches(self, queue: bytes, wanted: bytes) -> None:
-        """A name falls under the same text and under a pattern that covers it."""
+        """A queue name matches an entry with the same text and a pattern that covers it."""
         assert queueMatches(queue, wanted)
 
     @pytest.mark.parametrize(
@@ -289,7 +295,9 @@ class TestQueueMatches:
         [(b"q", b"r"), (b"v1", b"v1.*"), (b"v1.a.b", b"v1.*"), (b"xbar", b"*bar"), (b"q.", b"q.*")],
     )
     def test_doesNotMatch(self, queue: bytes, wanted: bytes) -> None:
-        """Other names do not; a star within a token is no wildcard; an empty token is no token."""
+        """
+        Other names do not match; a star within a token is no wildcard; an empty token is invalid.
+        """
         assert not queueMatches(queue, wanted)
 
 
@@ -306,7 +314,9 @@ class TestValues:
         assert not kind(None, [b"a"]).allowsEverything
 
     def test_equality(self, kind: PermissionsType) -> None:
-        """The same entries in any order are equal, no list and an empty one are not."""
+        """
+        Permissions with the same entries in any order are equal; no list and an empty list differ.
+        """
         assert kind([b"a", b"b"], [b"c"]) == kind([b"b", b"a"], [b"c"])
         assert hash(kind([b"a", b"b"])) == hash(kind([b"b", b"a"]))
         assert kind() != kind([])
@@ -327,7 +337,7 @@ class TestValues:
         assert "allow=None" in repr(kind())
 
     def test_tooManyShapes(self, kind: PermissionsType) -> None:
-        """Lists that would make every check slow are refused."""
+        """Lists with too many shapes, which would make every check slow, are refused."""
         patterns = [b".".join([b"a"] * number + [b"*"]) for number in range(1500)]
         with pytest.raises(TooManyShapes):
             kind(patterns)
@@ -343,7 +353,7 @@ class TestResponsePermission:
         assert ResponsePermission() == ResponsePermission(max=1, expires=120.0)
 
     def test_immutable(self) -> None:
-        """A response permission cannot be changed, and can be a key."""
+        """A response permission cannot be changed, and is hashable."""
         permission = ResponsePermission(2, 0.5)
         with pytest.raises(FrozenInstanceError):
             permission.max = 3  # type: ignore[misc]
@@ -454,7 +464,7 @@ class TestAgainstReference:
         queue: bytes,
         subject: bytes,
     ) -> None:
-        """A subject that matches an allowed, unfiltered subscription may be delivered to it."""
+        """A subject that matches an allowed, unfiltered subscription may be delivered."""
         subscribe = SubscribePermissions(user["sub"], user["nosub"] or [])
         if subscribe.verdict(pattern, queue) is ALLOWED and reach(pattern, subject):
             assert subscribe.mayDeliver(subject, queue)
@@ -464,7 +474,9 @@ class TestAgainstReference:
     def test_nothingBeyondAllow(
         self, user: dict[str, list[bytes] | None], pattern: bytes, subject: bytes
     ) -> None:
-        """A plain subscription that stands hears nothing that is not allowed itself."""
+        """
+        A plain subscription that was allowed only receives subjects that are allowed themselves.
+        """
         subscribe = SubscribePermissions(user["sub"])
         if subscribe.verdict(pattern) is not DENIED and reach(pattern, subject):
             assert user["sub"] is None or any(reach(e.split()[0], subject) for e in user["sub"])

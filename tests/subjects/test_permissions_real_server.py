@@ -77,7 +77,7 @@ SUBJECTS = sorted({somePattern(RNG) for _ in range(25)} | {b"a", b"a.b", b"b.a",
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """A server that knows all users, and one who may do everything."""
+    """A server with all users, and one user with every permission."""
     known = {**USERS, **ROW_USERS, "star": STAR_USER}
     texts = [permissionsText(name, user) for name, user in known.items()]
     config = "authorization {{ users = [\n{}\n] }}".format(
@@ -128,11 +128,11 @@ def test_questionsTellTheRulesApart() -> None:
 
 
 class TestBesideNatsServer:
-    """The same questions to both."""
+    """The same questions to natsbroker's permissions and nats-server."""
 
     @pytest.mark.parametrize("name", USERS)
     def test_publish(self, port: int, name: str) -> None:
-        """For each subject both allow publishing or both refuse."""
+        """natsbroker and nats-server allow publishing to the same subjects."""
         allow, deny, _, _ = USERS[name]
         permissions = PermissionSet(allow or None, deny)
         line = Line(port, name)
@@ -144,7 +144,9 @@ class TestBesideNatsServer:
 
     @pytest.mark.parametrize("name", USERS)
     def test_subscribe(self, port: int, name: str) -> None:
-        """The two servers make the same subscriptions, and deliver the same messages to them."""
+        """
+        natsbroker and nats-server accept the same subscriptions, and deliver the same messages.
+        """
         _, _, allow, deny = USERS[name]
         permissions = SubscribePermissions(allow or None, deny)
         line, publisher = Line(port, name), Line(port, "all")
@@ -166,7 +168,7 @@ class TestBesideNatsServer:
 
     @pytest.mark.parametrize("name", ROW_USERS)
     def test_truthTable(self, port: int, name: str) -> None:
-        """The table of plain and queue entries is the server's own."""
+        """The table of plain and queue entries holds for nats-server."""
         _, expected = ROWS[list(ROW_USERS).index(name)]
         line = Line(port, name)
         marks = ""
@@ -177,7 +179,9 @@ class TestBesideNatsServer:
         assert marks == expected
 
     def test_theDifference(self, port: int) -> None:
-        """The server lets C{foo.*} allow C{SUB foo.>}, and delivers C{foo.a.b}; this does not."""
+        """
+        nats-server lets C{foo.*} allow C{SUB foo.>}, and delivers C{foo.a.b}; natsbroker does not.
+        """
         line = Line(port, "star")
         assert subscribed(line, b"foo.>", b"")
         publisher = Line(port, "all")

@@ -18,7 +18,7 @@ from tests.subjects.strategies import DELIVERABLE, PATTERNS
     [(b"a.b", b"a.b"), (b"*.a.*", b"$1.a.$2"), (b"*.>", b"$1.>"), (b"a*.*", b"a*.$1")],
 )
 def test_numbered(pattern: bytes, result: bytes) -> None:
-    """Stars get numbers, from the left, and give them back."""
+    """Stars are numbered from the left, and numbers become stars again."""
     assert numbered(pattern) == result
     assert unnumbered(result) == pattern
 
@@ -32,7 +32,7 @@ def test_numbered(pattern: bytes, result: bytes) -> None:
     ],
 )
 def test_unnumbered(pattern: bytes, result: bytes) -> None:
-    """Numbers of stars become stars. Other tokens stay."""
+    """Numbers of stars become stars; other tokens stay unchanged."""
     assert unnumbered(pattern) == result
 
 
@@ -92,14 +92,14 @@ class TestRenaming:
         ],
     )
     def test_thereAndBack(self, theirs: bytes, ours: bytes, subject: bytes, renamed: bytes) -> None:
-        """A subject is renamed token by token, and the way back undoes it."""
+        """A subject is renamed token by token, and renamed back unchanged."""
         renaming = Renaming(theirs, ours)
         assert renaming.toOurs(subject) == renamed
         assert renaming.toTheirs(renamed) == subject
         assert matches(renaming.ours, renamed)
 
     def test_patterns(self) -> None:
-        """Patterns within the renamed ones are renamed as well."""
+        """A pattern within the renamed ones is renamed too."""
         renaming = Renaming(b"q.*.*", b"t.$2.$1")
         assert renaming.toTheirs(b"t.*.a") == b"q.a.*"
         assert renaming.toOurs(b"q.a.*") == b"t.*.a"
@@ -107,13 +107,13 @@ class TestRenaming:
         assert Renaming(b"pub.>", b"x.pub.>").toTheirs(b"x.pub.*.a.>") == b"pub.*.a.>"
 
     def test_oneSubject(self) -> None:
-        """A subject of theirs without wildcards is the new name of any subject of ours."""
+        """If the other account's name has no wildcards, every matching subject gets that name."""
         renaming = Renaming(b"req", b"local.>")
         assert renaming.toTheirs(b"local.a") == renaming.toTheirs(b"local.b.c") == b"req"
         assert renaming.ours == b"local.>"
 
     def test_keeps(self) -> None:
-        """A renaming knows whether it has an effect."""
+        """A renaming that keeps all subjects is known to have no effect."""
         assert Renaming(b"a.*", b"a.*").keeps
         assert not Renaming(b"a.*", b"a.$1").keeps
         assert Renaming(b"a.*", b"a.$1").toOurs(b"a.b") == b"a.b"
@@ -130,7 +130,7 @@ class TestRenaming:
         ],
     )
     def test_subjectsThatDoNotFit(self, theirs: bytes, ours: bytes, reason: str) -> None:
-        """A pair of subjects that cannot be mapped back is refused, in nats-server's words."""
+        """A pair of subjects that cannot be renamed back is refused, in nats-server's words."""
         with pytest.raises(InvalidMapping, match=reason):
             Renaming(theirs, ours)
 

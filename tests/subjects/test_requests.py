@@ -55,19 +55,19 @@ OTHERS = [
 
 @pytest.mark.parametrize("subject", REQUESTS)
 def test_requests(subject: bytes) -> None:
-    """Brokers answer them, also as replies between clusters."""
+    """Requests to brokers are recognized, also as replies between clusters."""
     assert isRequest(subject)
 
 
 @pytest.mark.parametrize("subject", OTHERS)
 def test_events(subject: bytes) -> None:
-    """Events, inboxes, and subjects of clients are none."""
+    """Events, inboxes and subjects of clients are not requests."""
     assert not isRequest(subject)
 
 
 @pytest.mark.parametrize("subject", [request for request in (*REQUESTS, *OTHERS) if request])
 def test_matches(subject: bytes) -> None:
-    """The matches of a subject say the same, and that a service is subscribed."""
+    """A match knows whether its subject is served: as a request, or by a subscribed service."""
     batch = hot.FlushBatch(lambda call: None)
     account = Account("A", Router(), AccountDependencies(batch))
     assert account.matcher.match(subject).isServed is isRequest(subject)

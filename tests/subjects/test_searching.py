@@ -23,7 +23,7 @@ PATTERNS = st.builds(
 
 @given(PATTERNS, st.sets(SUBJECTS, max_size=40))
 def test_nothingMissed(pattern: bytes, subjects: set[bytes]) -> None:
-    """Every match is selected, and none is passed over on the way to it."""
+    """Every matching subject is found, and none is skipped."""
     search = PatternSearch(pattern)
     ordered = sorted(subjects)
     expected = [candidate for candidate in ordered if matches(pattern, candidate)]
@@ -36,7 +36,7 @@ def test_nothingMissed(pattern: bytes, subjects: set[bytes]) -> None:
 
 
 def test_passesOver() -> None:
-    """A branch that cannot match is passed over as a whole."""
+    """A branch of subjects that cannot match is skipped as a whole."""
     search = PatternSearch(b"a.*.nope")
     assert search.following(b"a.1.b.5") == b"a.1.nope"
     assert search.following(b"a.1.nope") == b"a.1/"
@@ -61,14 +61,14 @@ def test_together(patterns: list[bytes], subjects: list[bytes]) -> None:
 
 
 def test_sharedSearch() -> None:
-    """Patterns that look at the same subjects are one search; subjects are one each."""
+    """Patterns that look at the same subjects share one search; literal subjects have one each."""
     patterns = [b"*.x%d" % number for number in range(3000)] + [b"a.b", b"c.*"]
     searches = filter(None, searchesFor(patterns))
     assert [pattern for pattern, _ in searches] == [b"a.b", b">", b"c.*"]
 
 
 def test_manyInSteps() -> None:
-    """Many filters are gone through in steps, and so are those that share a search."""
+    """Many filters are searched in steps, also if they share a search."""
     patterns = [b"a.*.%d" % number for number in range(4 * PIECE)]
     searches = list(searchesFor(patterns))
     assert searches.count(None) >= 8

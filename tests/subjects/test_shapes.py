@@ -52,14 +52,20 @@ class TestRecipes:
             assert textsFor(table, subject) == []
 
     def test_remembered(self) -> None:
-        """Recipes are made once for a length, and once for all lengths above the longest shape."""
+        """
+        Recipes are made once for each length up to the longest shape, and once for all longer
+        subjects.
+        """
         table = tableOf(b"x.*", b"x.>")
         assert table.recipesFor(2) is table.recipesFor(2)
         assert table.recipesFor(3) is table.recipesFor(50000)
         assert set(table.recipes) == {2, 3}
 
     def test_forgottenWhenShapesChange(self) -> None:
-        """A shape that comes or goes shows in the recipes; one more pattern of it does not."""
+        """
+        Recipes change when a shape is added or removed, and not with another pattern of a known
+        shape.
+        """
         table = tableOf(b"x.*")
         assert len(table.recipesFor(2)) == 1
         table.admit(b"y.*")
@@ -102,7 +108,7 @@ class TestCap:
         assert list(table.counts.values()) == [2, 1]
 
     def test_refusedWhole(self) -> None:
-        """A refused subscription leaves no trace: the room that is left is the same."""
+        """A refused subscription leaves the table unchanged."""
         table = ShapeTable(1)
         table.admit(b"*." + b"a" * 38)
         for pattern in (b"*.*", b"*." + b"a" * 63, b"*." + b"a" * 4000):
@@ -114,27 +120,27 @@ class TestCap:
         table.admit(b"*.*.*." + b"a" * 58)
 
     def test_longTextsAreNotMade(self) -> None:
-        """With regard to lengths, a text longer than any pattern of its shape is left out."""
+        """A text longer than every pattern of its shape is left out if lengths are considered."""
         table = tableOf(b"a.*", b"*.bb", b"*.>", b">")
         assert sorted(table.textsFor([b"a", b"bb"])) == [b"*.>", b"*.bb", b">", b"a.*"]
         assert sorted(table.textsFor([b"aa", b"bbb"])) == [b"*.>", b">"]
 
     @given(st.lists(PATTERNS, max_size=5), DELIVERABLE)
     def test_lengthsLeaveNothingOut(self, patterns: list[bytes], subject: bytes) -> None:
-        """With regard to lengths too, every pattern that matches is looked up."""
+        """Every matching pattern is looked up, also if lengths are considered."""
         table = tableOf(*patterns)
         expected = {p for p in patterns if hasWildcard(p) and matches(p, subject)}
         assert expected <= set(table.textsFor(subject.split(b".")))
 
     def test_literalsAreFree(self) -> None:
-        """Literals have no shape."""
+        """Literals do not count as a shape."""
         table = ShapeTable(0)
         table.admit(b"a.b*.>c")
         table.retire(b"a.b*.>c")
         assert len(table) == 0
 
     def test_errorIsShort(self) -> None:
-        """The error shows the beginning of a long pattern only."""
+        """The error shows only the beginning of a long pattern."""
         table = ShapeTable(0)
         with pytest.raises(TooManyShapes) as caught:
             table.admit(b"*." * 2000 + b"a")

@@ -20,7 +20,7 @@ class Owner:
         self.cancelled: list[Any] = []
 
     def subscriptionCancelled(self, subscription: Any) -> None:
-        """Write it down."""
+        """Note the cancelled subscription."""
         self.cancelled.append(subscription)
 
 
@@ -45,13 +45,13 @@ class TestSubscription:
         assert (subscription.maximum, subscription.delivered, subscription.closed) == (0, 0, False)
 
     def test_defaults(self, names: Names) -> None:
-        """Without an outbox, permissions and weight it has none, none and one."""
+        """By default, a subscription has no outbox, no permissions and the weight one."""
         subscription = names.Subscription(None, b"foo", b"", 0, None, None)
         assert (subscription.outbox, subscription.permissions) == (None, None)
         assert subscription.weight == 1
 
     def test_cancel(self, names: Names) -> None:
-        """Cancelling closes it and notifies the owner, once."""
+        """Cancelling closes a subscription and notifies the owner once."""
         owner = Owner()
         subscription = names.Subscription(owner, b"foo", b"", 0, None, None)
         subscription.cancel()
@@ -73,7 +73,10 @@ class TestSubscription:
     def test_cancelAfter(
         self, names: Names, delivered: int, count: int, closed: bool, maximum: int
     ) -> None:
-        """A maximum that is not reached is noted; one that is ends the subscription at once."""
+        """
+        A maximum that is not reached yet is noted; one that is already reached ends the
+        subscription at once.
+        """
         owner = Owner()
         subscription = names.Subscription(owner, b"foo", b"", 0, None, None)
         subscription.delivered = delivered
@@ -82,7 +85,7 @@ class TestSubscription:
         assert owner.cancelled == [subscription] * closed
 
     def test_closedStaysClosed(self, names: Names) -> None:
-        """A maximum for a subscription that has ended changes nothing for its owner."""
+        """A maximum for a closed subscription does not notify the owner."""
         owner = Owner()
         subscription = names.Subscription(owner, b"foo", b"", 0, None, None)
         subscription.cancel()
@@ -92,7 +95,7 @@ class TestSubscription:
         assert owner.cancelled == [subscription]
 
     def test_ownerMayClose(self, names: Names) -> None:
-        """The owner can close it and count deliveries."""
+        """The owner can close a subscription and count its deliveries."""
         subscription = names.Subscription(None, b"foo", b"", 0, None, None)
         subscription.delivered += 1
         subscription.closed = True
@@ -129,7 +132,7 @@ class TestShadow:
         assert (shadow.outbox, shadow.tag, shadow.rename) == (None, None, None)
 
     def test_rename(self, names: Names) -> None:
-        """A shadow knows the names of subjects where the original is."""
+        """A shadow renames subjects to those in the account of the original."""
         original = names.Subscription(None, b"foo", b"", 0, None, b"1")
         shadow = names.Shadow(None, b"bar", None, original, lambda subject: b"x." + subject)
         assert shadow.rename(b"a") == b"x.a"
@@ -149,7 +152,7 @@ class TestSidTable:
         return table, made
 
     def test_empty(self, names: Names) -> None:
-        """A new table has nothing."""
+        """A new table is empty."""
         table, _ = self.make(names)
         assert (len(table), list(table), table.get(b"1"), table.pop(b"1")) == (0, [], None, None)
         assert b"1" not in table
@@ -175,7 +178,7 @@ class TestSidTable:
         assert len(table) == 1
 
     def test_changesWhileWalked(self, names: Names) -> None:
-        """Subscriptions may be taken out while the table is walked through."""
+        """Subscriptions may be removed while the table is iterated."""
         table, made = self.make(names, *[b"%d" % number for number in range(50)])
         seen = []
         for entry in table:
@@ -185,7 +188,7 @@ class TestSidTable:
         assert len(table) == 0
 
     def test_manySubscriptions(self, names: Names) -> None:
-        """Thousands of subscriptions that come and go are all found."""
+        """Thousands of subscriptions that are added and removed are all found."""
         table = names.SidTable()
         alive: dict[bytes, Any] = {}
         for number in range(6000):

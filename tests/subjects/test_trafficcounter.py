@@ -16,7 +16,7 @@ from tests.support import HEADERS, QUIET, Names, World, onEach, using
 
 @onEach
 def test_sums(names: Names) -> None:
-    """Everything is summed up, copies with their bytes."""
+    """Counts and bytes are added up, copies included."""
     tally = names.TrafficCounter()
     tally.add(2, 10, 3)
     tally.add(1, 5, 0)
@@ -52,7 +52,7 @@ class Counted:
 @onEach
 @pytest.mark.parametrize("lane", [True, False])
 def test_countsWhatIsPublished(names: Names, lane: bool) -> None:
-    """Each message once, with its bytes, and once for each receiver, whichever way it takes."""
+    """A message counts once with its bytes, and once for each receiver, on any path."""
     with using(names):
         counted = Counted(names, lane)
         one, two = counted.world.client(QUIET), counted.world.client(QUIET)
@@ -68,7 +68,7 @@ def test_countsWhatIsPublished(names: Names, lane: bool) -> None:
 
 @onEach
 def test_changes(names: Names) -> None:
-    """A later subscription counts from then on; without a counter nothing is counted."""
+    """A later subscription counts from then on; without a counter, messages are not counted."""
     with using(names):
         counted = Counted(names, True)
         publisher, subscriber = counted.world.client(QUIET), counted.world.client(QUIET)
@@ -84,7 +84,7 @@ def test_changes(names: Names) -> None:
 
 @onEach
 def test_onlyClients(names: Names) -> None:
-    """A message of a service or a link is not counted."""
+    """Messages of services and links are not counted."""
     with using(names):
         counted = Counted(names, True)
         account = counted.world.accounts["$G"]
@@ -96,7 +96,10 @@ def test_onlyClients(names: Names) -> None:
 
 @onEach
 def test_declined(names: Names) -> None:
-    """A message that no lane took is counted once, and one that is refused not at all."""
+    """
+    A message that the lane leaves to the readable path is counted once, and a refused one not at
+    all.
+    """
     with using(names):
         counted = Counted(names, True)
         client = counted.world.client(HEADERS)
@@ -131,7 +134,7 @@ CHANGES = st.sampled_from([b"SUB a.> 1\r\n", b"SUB a.b q 2\r\n", b"UNSUB 1\r\n",
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.lists(CHANGES, max_size=2), st.lists(MESSAGES)), max_size=6))
 def test_lanesCountAlike(names: Names, script: list[tuple[list[bytes], list[bytes]]]) -> None:
-    """With any messages, a lane has the same counts as the readable path."""
+    """A lane counts any messages like the readable path."""
     rows = []
     with using(names):
         for lane in (True, False):

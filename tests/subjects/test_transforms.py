@@ -73,7 +73,7 @@ class TestApply:
 
     @given(PATTERNS, LITERALS, DELIVERABLE)
     def test_valid(self, source: bytes, destination: bytes, subject: bytes) -> None:
-        """A result is none, empty, or a valid subject."""
+        """A result is C{None}, empty, or a valid subject."""
         if source.split(b".")[-1] == b">":
             destination += b".>"
         result = applied(source, destination, subject)
@@ -93,7 +93,7 @@ class TestApply:
         st.binary(min_size=1, max_size=12).filter(lambda t: isValidSubject(t) and b"." not in t),
     )
     def test_nothingIsLost(self, function: bytes, token: bytes) -> None:
-        """Cutting a token puts full stops in, and takes nothing but separators away."""
+        """Cutting a token adds full stops, and removes only separators."""
         result = applied(b"*", b"x.{{" + function + b"}}", token)
         assert result is not None
         if result:
@@ -132,7 +132,7 @@ class TestErrors:
 
     @given(PATTERNS | st.binary(max_size=10), st.binary(max_size=20) | LITERALS)
     def test_nothingElseIsRaised(self, source: bytes, destination: bytes) -> None:
-        """Whatever the bytes, there is a transform or an error that says why not."""
+        """Any bytes are a transform, or an error with the reason."""
         try:
             SubjectTransform(source, destination)
         except InvalidMapping:
@@ -143,7 +143,7 @@ class TestStrict:
     """Transforms that must be reversible."""
 
     def test_wildcardsOnly(self) -> None:
-        """All wildcards in any order are fine."""
+        """A strict transform may use all wildcards in any order."""
         assert SubjectTransform(b"a.*.*", b"$2.b.$1", strict=True).source == b"a.*.*"
 
     @pytest.mark.parametrize(
@@ -166,13 +166,13 @@ class TestStrict:
 
 
 def test_partitionIsExported() -> None:
-    """The hash behind partitions is public, to compute them elsewhere."""
+    """The hash behind partitions is public."""
     assert partitionOf(b"abc", 3) == 2
 
 
 @given(st.lists(PATTERNS | LITERALS, max_size=12), st.lists(DELIVERABLE, max_size=6))
 def test_list(sources: list[bytes], subjects: list[bytes]) -> None:
-    """Of a list the first transform counts that makes a valid subject."""
+    """In a list of transforms, the first one with a valid result is applied."""
     pairs = [
         (source, b"to.%d" % place + (b".>" if source.split(b".")[-1] == b">" else b""))
         for place, source in enumerate(sources)
@@ -185,7 +185,7 @@ def test_list(sources: list[bytes], subjects: list[bytes]) -> None:
 
 
 def test_listOfMany() -> None:
-    """A message costs the same with any number of transforms."""
+    """A message costs the same with any number of transforms in a list."""
     few, many = (
         finish(listed([(b"a.%d" % number, b"b.%d" % number) for number in range(count)]))
         for count in (10, 3000)
@@ -196,6 +196,6 @@ def test_listOfMany() -> None:
 
 
 def test_listedInSteps() -> None:
-    """Many transforms become a list in steps."""
+    """Many transforms are made into a list in steps."""
     pairs = [(b"a.%d" % number, b"b") for number in range(3 * PIECE)]
     assert sum(1 for _ in listed(pairs)) == 3

@@ -21,7 +21,7 @@ PATTERNS = st.sampled_from([b">", b"a.>", b"a.b.>", b"*.>", b"a", b"a.*", b".>",
 
 @given(st.lists(NAMES | PATTERNS, max_size=14), st.lists(NAMES, max_size=6))
 def test_asTheGrammar(patterns: list[bytes], subjects: list[bytes]) -> None:
-    """Each subject has the verdict of the grammar, however often it is asked for."""
+    """A subject gets the grammar's verdict, however often it is asked for."""
     verdicts = SubjectVerdicts(patterns)
     for subject in subjects * 2:
         assert verdicts[subject] == any(matches(pattern, subject) for pattern in patterns)
@@ -37,7 +37,7 @@ def test_prefixes() -> None:
 
 
 def test_manyPatterns() -> None:
-    """The verdict on a subject costs about the same with any number of patterns."""
+    """A verdict costs about the same with any number of patterns."""
     few, many = (SubjectVerdicts([b"a.%d" % number for number in range(n)]) for n in (10, 3000))
     calls = [callsOf(partial(known.__missing__, b"a.x")) for known in (few, many)]
     assert calls[0] == calls[1] > 0
@@ -45,7 +45,7 @@ def test_manyPatterns() -> None:
 
 
 def test_inSteps() -> None:
-    """An index of many patterns is built in steps, and remembered with the latest others."""
+    """An index of many patterns is built in steps, and remembered as one of the latest."""
     patterns = tuple(b"steps.%d.*" % number for number in range(2 * PIECE + 1))
     assert sum(1 for _ in indexing(patterns)) == 3
     assert sum(1 for _ in indexing(patterns)) == 0

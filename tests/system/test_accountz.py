@@ -35,12 +35,12 @@ accounts {
 
 
 def told(key: str, name: str) -> Any:
-    """A key of an account's detail."""
+    """A field of an account's detail."""
     return exchangesOf(settingsOf(TEXT).accounts[name], name, "")[key]
 
 
 def test_mappings() -> None:
-    """Mappings stand by their source, with the share that stays."""
+    """Mappings are listed by their source, with the share that keeps its subject."""
     assert list(told("mappings", "A").items()) == [
         ("a", [{"subject": "a2", "weight": 100}]),
         (
@@ -80,7 +80,7 @@ def test_exports() -> None:
 
 
 def test_imports() -> None:
-    """Imports are listed with both names."""
+    """Imports are listed with both subjects."""
     assert told("imports", "B") == [
         {
             "subject": "s.*.*",
@@ -105,7 +105,7 @@ def test_imports() -> None:
 
 
 def test_emptyKeysAreLeftOut() -> None:
-    """Empty keys are left out."""
+    """Empty fields are left out."""
     assert exchangesOf(settingsOf("accounts { A {} }").accounts["A"], "A", "") == {}
 
 
@@ -120,13 +120,13 @@ class TestAccountz:
     """The accounts."""
 
     def test_names(self) -> None:
-        """Without a name all accounts are named, and which is the system's."""
+        """Without a name, the names of all accounts are listed, and the system account's."""
         page = Stage().page("/accountz")
         assert page["accounts"] == ["$G", "$SYS", "A", "B"]
         assert page["system_account"] == "$SYS"
 
     def test_noSystemAccount(self) -> None:
-        """There may be no system account."""
+        """A broker without a system account lists none."""
         stage = Stage(Settings(no_system_account=True))
         assert "system_account" not in stage.page("/accountz")
         assert "is_system" not in detail(stage, "$SYS")
@@ -163,7 +163,7 @@ class TestAccountz:
 
     def test_systemServices(self) -> None:
         """
-        Every account has the requests about itself; the system account has the services for them.
+        Every account has the services about itself; the system account has those about the server.
         """
         stage = Stage()
         mine, system = detail(stage, "A"), detail(stage, "$SYS")
@@ -180,7 +180,7 @@ class TestAccountz:
         assert not {"imports", "exports"} & set(without)
 
     def test_pauses(self) -> None:
-        """Many connections are gone through a little at a time."""
+        """Many connections are counted in steps."""
         stage = Stage()
         for _ in range(600):
             stage.world.dial()

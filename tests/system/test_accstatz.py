@@ -18,7 +18,7 @@ class TestPage:
     """The content of the page."""
 
     def test_usedAccounts(self) -> None:
-        """Accounts with connections are shown, the others if they are asked for."""
+        """Accounts with connections are listed; the others only if the request wants them."""
         stage = Stage()
         stage.client("a@A")
         assert list(rowsOf(stage)) == ["A"]
@@ -29,7 +29,7 @@ class TestPage:
         assert "'unused'" in Stage().refusal("/accstatz", unused="x")
 
     def test_traffic(self) -> None:
-        """Messages count for their account, also those of connections that have ended."""
+        """Traffic counts for its account, also that of closed connections."""
         stage = Stage()
         first = stage.client("a@A")
         first.ask(b"SUB foo 1\r\nPUB foo 2\r\nhi\r\n")
@@ -47,7 +47,7 @@ class TestPage:
         assert (rows["A"]["conns"], rows["A"]["total_conns"]) == (1, 1)
 
     def test_leafnodes(self) -> None:
-        """Leafnodes count as connections, and their traffic with the clients'."""
+        """Leafnodes count as connections, and their traffic with that of clients."""
         stage = Stage()
         page = stage.model.accstatz
         page.countLeafnodes = lambda name: 2 if name == "B" else 0

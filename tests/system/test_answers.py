@@ -42,9 +42,7 @@ class Asker:
         return self.askWith(subject, json.dumps(options).encode() if options else b"", account)
 
     def askWith(self, subject: str, body: bytes, account: str = "$SYS") -> Any:
-        """
-        The same with any body.
-        """
+        """The answer to the request with any body."""
         bus, recorder = self.host.broker.bus(account), Recorder()
         bus.subscribe(b"_INBOX.one", recorder)
         bus.publish(Message(f"$SYS.REQ.{subject}".encode(), body, b"_INBOX.one", origin=object()))
@@ -56,7 +54,7 @@ class Asker:
 
 @pytest.fixture
 def asker() -> Asker:
-    """A broker that is asked."""
+    """A broker, for requests."""
     return Asker()
 
 
@@ -79,7 +77,7 @@ class TestServers:
         ],
     )
     def test_pages(self, asker: Asker, kind: str, key: str) -> None:
-        """A page is asked for by the server's id, or of all servers."""
+        """A page is requested from one server by its id, or from all."""
         for server in ("PING", asker.id):
             answer = asker.ask(f"SERVER.{server}.{kind}")
             assert list(answer) == ["server", "data"]
@@ -88,46 +86,46 @@ class TestServers:
 
     @pytest.mark.parametrize("subject", ["SERVER.PING", "SERVER.PING.STATSZ", "SERVER.{id}.STATSZ"])
     def test_status(self, asker: Asker, subject: str) -> None:
-        """The short status is the answer to the plain question."""
+        """A request without a page gets the short status."""
         stats = asker.ask(subject.format(id=asker.id))["statsz"]
         assert (stats["connections"], stats["active_accounts"]) == (1, 1)
         assert stats["received"] == {"msgs": 1, "bytes": 2}
 
     def test_identity(self, asker: Asker) -> None:
-        """The identity stands alone."""
+        """The page IDZ has only the server's identity."""
         assert asker.ask("SERVER.PING.IDZ") == {"name": "n1", "host": "0.0.0.0", "id": asker.id}
 
     def test_options(self, asker: Asker) -> None:
-        """Options are those of the page."""
+        """A request's options are those of the page."""
         (row,) = asker.ask("SERVER.PING.CONNZ", subscriptions=True)["data"]["connections"]
         assert row["subscriptions_list"] == ["foo"]
 
     def test_unadmitted(self, asker: Asker) -> None:
-        """A server that is not meant is silent."""
+        """A server that the request does not select stays silent."""
         assert asker.ask("SERVER.PING.VARZ", server_name="other") is None
         assert asker.ask("SERVER.PING.VARZ", tags=["eu"]) is not None
 
     def test_unwanted(self, asker: Asker) -> None:
-        """Nothing is made for an inbox without a subscription, and that is no failure."""
+        """A request whose inbox has no subscription is not processed, and raises no error."""
         before = asker.host.broker.monitoring.requests.copy()
         asker.host.client().ask(b"PUB $SYS.REQ.SERVER.PING.CONNZ _INBOX.none 0\r\n\r\n")
         assert asker.host.broker.monitoring.requests == before
 
     def test_refusal(self, asker: Asker) -> None:
-        """A refusal of a page is an error with its text."""
+        """A page's refusal is an error with its text."""
         answer = asker.ask("SERVER.PING.CONNZ", sort="bogus")
         error = {"code": 500, "description": "invalid sorting option: bogus"}
         assert (answer["data"], answer["error"]) == (None, error)
 
     @pytest.mark.parametrize("subject", ["SERVER.PING.CONNZ", "ACCOUNT.A.CONNZ", "ACCOUNT.A.STATZ"])
     def test_noJSON(self, asker: Asker, subject: str) -> None:
-        """A request that is no JSON is an error."""
+        """A request that is not JSON gets an error."""
         error = asker.askWith(subject, b"{")["error"]
         assert error["code"] == 400
         assert error["description"].startswith("the request is not JSON: ")
 
     def test_largeAnswer(self, asker: Asker) -> None:
-        """Answers have no indentation, and text with line ends stays as it is."""
+        """A large answer has no indentation, and text with line ends stays unchanged."""
         said = json.dumps({"user": "a", "pass": "a", "name": "x\\n   y", "verbose": False})
         asker.host.client(b"CONNECT " + said.encode() + b"\r\nPING\r\n")
         rows = asker.ask("SERVER.PING.CONNZ")["data"]["connections"]
@@ -138,17 +136,17 @@ class TestAccounts:
     """Requests about one account."""
 
     def test_connections(self, asker: Asker) -> None:
-        """The connections are those of the account."""
+        """CONNZ of an account lists the account's connections."""
         assert asker.ask("ACCOUNT.A.CONNZ")["data"]["num_connections"] == 1
         assert asker.ask("ACCOUNT.$G.CONNZ", acc="A")["data"]["num_connections"] == 0
 
     def test_subscriptions(self, asker: Asker) -> None:
-        """The subscriptions are listed."""
+        """SUBSZ of an account lists the account's subscriptions."""
         rows = asker.ask("ACCOUNT.A.SUBSZ")["data"]["subscriptions_list"]
         assert "foo" in [row["subject"] for row in rows]
 
     def test_information(self, asker: Asker) -> None:
-        """A single account is shown in detail."""
+        """INFO of an account shows its details."""
         assert asker.ask("ACCOUNT.A.INFO")["data"]["client_connections"] == 1
         error = {"code": 500, "description": "Account NO does not exist"}
         assert asker.ask("ACCOUNT.NO.INFO")["error"] == error
@@ -157,12 +155,12 @@ class TestAccounts:
         ("name", "text"), [("A", "not jetstream enabled"), ("NO", "not found")]
     )
     def test_noJetStream(self, asker: Asker, name: str, text: str) -> None:
-        """An account without JetStream shows none."""
+        """JSZ of an account without JetStream, or of an unknown account, gets an error."""
         answer = asker.ask(f"ACCOUNT.{name}.JSZ")
         assert answer["error"] == {"code": 500, "description": f'account "{name}" {text}'}
 
     def test_figures(self, asker: Asker) -> None:
-        """The figures of an account come alone, or with those of all."""
+        """STATZ of an account has its figures; STATZ of all has those of every used account."""
         (row,) = asker.ask("ACCOUNT.A.STATZ")["data"]["account_statz"]
         assert (row["acc"], row["conns"], row["received"]["msgs"]) == ("A", 1, 1)
         every = asker.ask("ACCOUNT.PING.STATZ")["data"]["account_statz"]
@@ -174,18 +172,18 @@ class TestAccounts:
         assert (row["acc"], row["conns"]) == ("$G", 0)
 
     def test_unused(self, asker: Asker) -> None:
-        """Nothing is said about an account without connections."""
+        """A request about an account without connections gets no answer."""
         assert asker.ask("ACCOUNT.$G.STATZ") is None
         assert asker.ask("ACCOUNT.NO.CONNS") is None
 
     def test_counts(self, asker: Asker) -> None:
-        """The number of connections comes as an event."""
+        """CONNS of an account answers with the event about its connections."""
         answer = asker.ask("ACCOUNT.A.CONNS")
         assert answer["type"] == "io.nats.server.advisory.v1.account_connections"
         assert (answer["acc"], answer["conns"], answer["server"]["id"]) == ("A", 1, asker.id)
 
     def test_ownAccount(self, asker: Asker) -> None:
-        """Users of an account learn about it, and about no other."""
+        """Users of an account get answers about their own account only."""
         assert asker.ask("SERVER.PING.CONNZ", "A")["data"]["total"] == 1
         assert asker.ask("ACCOUNT.PING.CONNZ", "$G", acc="A")["data"]["total"] == 0
         (row,) = asker.ask("ACCOUNT.PING.STATZ", "A", accounts=["$SYS"])["data"]["account_statz"]
@@ -198,7 +196,7 @@ class TestActions:
     """Requests that change something."""
 
     def test_kick(self, asker: Asker) -> None:
-        """A connection is closed, and the reason says why."""
+        """KICK closes a connection with its reason."""
         cid = asker.client.session.cid
         assert list(asker.ask(f"SERVER.{asker.id}.KICK", cid=cid)) == ["server"]
         (row,) = asker.ask("SERVER.PING.CONNZ", state=1)["data"]["connections"]
@@ -207,7 +205,7 @@ class TestActions:
         assert asker.ask(f"SERVER.{asker.id}.KICK", cid=cid)["error"] == error
 
     def test_leave(self, asker: Asker) -> None:
-        """A client learns that it must connect elsewhere."""
+        """LDM tells a client to connect elsewhere."""
         cid = asker.client.session.cid
         asker.client.receive()
         assert list(asker.ask(f"SERVER.{asker.id}.LDM", cid=cid)) == ["server"]
@@ -218,11 +216,11 @@ class TestActions:
     @pytest.mark.parametrize("body", [b"", b'{"cid":"x"}'])
     @pytest.mark.parametrize("kind", ["KICK", "LDM"])
     def test_malformed(self, asker: Asker, kind: str, body: bytes) -> None:
-        """As nats-server, the broker is silent if a request names no connection."""
+        """A request that names no connection gets no answer, as from nats-server."""
         assert asker.askWith(f"SERVER.{asker.id}.{kind}", body) is None
 
     def test_reload(self, asker: Asker) -> None:
-        """The configuration is read again. An error in it is the answer."""
+        """RELOAD reads the configuration again, and answers with an error in it."""
         subject = f"SERVER.{asker.id}.RELOAD"
         assert "using -c or --config" in asker.ask(subject)["error"]["description"]
         calls: list[str] = []
@@ -237,12 +235,12 @@ class TestActions:
 
     @pytest.mark.parametrize("kind", ["KICK", "LDM", "RELOAD"])
     def test_noRequestForAll(self, asker: Asker, kind: str) -> None:
-        """No request has all servers do it."""
+        """An action cannot be requested from all servers."""
         assert asker.ask(f"SERVER.PING.{kind}", cid=1) is None
 
 
 def test_noSystemAccount() -> None:
-    """Without a system account no request is served."""
+    """Without a system account, requests are not answered."""
     host = Host("no_system_account: true").start()
     recorder = Recorder()
     bus = host.broker.bus("$G")

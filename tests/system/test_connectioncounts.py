@@ -18,9 +18,7 @@ HELLO = b'CONNECT {"verbose":false,"user":"a","pass":"a"}\r\nPING\r\n'
 
 
 class Counted:
-    """
-    A broker whose events are heard.
-    """
+    """A broker with a subscriber to its events."""
 
     def __init__(self, pattern: bytes) -> None:
         self.host = Host(TEXT).start()
@@ -28,16 +26,14 @@ class Counted:
         self.host.broker.bus("$SYS").subscribe(pattern, self.recorder)
 
     def after(self, seconds: float) -> list[tuple[bytes, Any]]:
-        """
-        Subjects and events of some time.
-        """
+        """The subjects and events after some time."""
         self.recorder.got.clear()
         self.host.advance(seconds)
         return [(message.subject, json.loads(message.payload)) for message, _ in self.recorder.got]
 
 
 def test_changes() -> None:
-    """Clients that come and go are counted, several within a moment in one event."""
+    """Clients that connect and leave are counted, several within a moment in one event."""
     stage = Counted(b"$SYS.ACCOUNT.*.SERVER.CONNS")
     clients = [stage.host.client(HELLO) for _ in range(2)]
     ((subject, event),) = stage.after(1.0)
@@ -51,7 +47,7 @@ def test_changes() -> None:
 
 
 def test_oldSubject() -> None:
-    """Servers that know the old subject only receive the event there."""
+    """If only the old subject of the event has a subscriber, it is published there alone."""
     stage = Counted(b"$SYS.SERVER.ACCOUNT.*.CONNS")
     stage.host.client(HELLO)
     assert [subject for subject, _ in stage.after(1.0)] == [b"$SYS.SERVER.ACCOUNT.A.CONNS"]

@@ -28,7 +28,7 @@ class TestSeries:
     """The samples."""
 
     def test_clients(self) -> None:
-        """Connections and traffic are counted, in all and by account."""
+        """Connections and traffic are counted, in total and by account."""
         stage = Stage()
         stage.client("a@A").ask(b"SUB foo 1\r\nPUB foo 2\r\nhi\r\n")
         series = seriesOf(stage.model)
@@ -41,7 +41,7 @@ class TestSeries:
         assert dict(series["account_connections"].samples)["A", "client"] == 1
 
     def test_interest(self) -> None:
-        """Subscriptions and remembered answers are counted."""
+        """Subscriptions and remembered matches are counted."""
         stage = Stage()
         client = stage.client("a@A")
         client.ask(b"SUB foo 1\r\nPUB foo 0\r\n\r\nPUB foo 0\r\n\r\n")
@@ -51,7 +51,7 @@ class TestSeries:
         assert matches["computed",] >= 1
 
     def test_leafnodes(self) -> None:
-        """The traffic of leafnodes is that of their account, and not of its clients."""
+        """Traffic of leafnodes counts for their account, and not as traffic of its clients."""
         stage = Stage()
         page = stage.model.accstatz
         page.countLeafnodes = lambda name: 1 if name == "B" else 0
@@ -63,9 +63,7 @@ class TestSeries:
 
 
 class Ears:
-    """
-    A link with something to send.
-    """
+    """A link with a given amount of output."""
 
     def __init__(self, pending: int, roundTrip: float, remote: str) -> None:
         self.outbox = self
@@ -75,9 +73,7 @@ class Ears:
 
 
 class Registry:
-    """
-    Links of one kind: two to one peer, one to another, and one whose peer is not known yet.
-    """
+    """Links of one kind: two to one peer, one to another, and one to an unknown peer."""
 
     traffic = (1, 2, 3, 4)
     slow = stale = 0
@@ -91,7 +87,7 @@ class TestLinks:
     """Links by kind."""
 
     def test_states(self) -> None:
-        """The bytes that wait are added; of a peer's links the longest round trip counts."""
+        """The waiting bytes of a peer's links are added up; the longest round trip counts."""
         stage = Stage()
         registry: Any = Registry()
         stage.model.varz.statistics["routes"] = registry
@@ -115,7 +111,7 @@ class TestPlugins:
     """The parts of the broker, and their behaviour."""
 
     def test_calls(self) -> None:
-        """Calls into authorizers and observers are counted and timed."""
+        """Calls to authorizers and observers are counted and timed."""
         stage = Stage()
         stage.client("a@A")
         stage.model.figures.plugins = lambda: [("authorizer", "mine"), ("router", "built-in")]
@@ -129,7 +125,7 @@ class TestPlugins:
         assert (seconds["observer",], seconds["authorizer",] > 0) == (0.25, True)
 
     def test_failures(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """An exception in an account is counted by its kind."""
+        """An exception in an account is counted by its type."""
         host = Host().start()
         host.broker.addFilter("$G", FailingFilter())
         host.client().ask(b"PUB foo 0\r\n\r\nPUB foo 0\r\n\r\n")
@@ -140,5 +136,5 @@ class TestPlugins:
 
 
 def test_withoutPoller() -> None:
-    """A broker without compiled poller does not show turns."""
+    """A broker without the compiled poller does not show turns."""
     assert "turn_seconds" not in seriesOf(Stage().model)

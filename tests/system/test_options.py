@@ -40,7 +40,7 @@ class TestQuery:
         ],
     )
     def test_query(self, kind: str, options: dict[str, Any], query: dict[str, str]) -> None:
-        """Options become parameters; unknown and empty ones nothing."""
+        """Options become parameters; unknown and empty ones are left out."""
         assert queryOf(kind, **options) == query
 
     def test_empty(self) -> None:
@@ -67,12 +67,12 @@ class TestQuery:
             decodeRequest(kind, body)
 
     def test_null(self) -> None:
-        """An option that is null is not there."""
+        """An option that is null is ignored."""
         assert decodeRequest("KICK", b'{"cid":null}').options == {}
 
 
 class TestFilter:
-    """Which servers shall answer."""
+    """The filter that selects the servers which answer."""
 
     @pytest.mark.parametrize(
         ("said", "isAdmitted"),

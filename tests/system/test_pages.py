@@ -18,13 +18,13 @@ def test_pages(path: str) -> None:
 
 
 def test_alias() -> None:
-    """The subscriptions have an older name."""
+    """The page of subscriptions also has its older name."""
     stage = Stage()
     assert stage.page("/subscriptionsz") == stage.page("/subsz")
 
 
 def test_attributes() -> None:
-    """The model says where it is to be listened for and which clock holds, after a reload, too."""
+    """The model has the configured address, path and clock, also after a reload."""
     stage = Stage(monitoring(http_host="127.0.0.2", http_base_path="/"))
     model = stage.model
     assert (model.host, model.basePath) == ("127.0.0.2", "")
@@ -34,12 +34,12 @@ def test_attributes() -> None:
 
 
 def stateOf(stage: Stage, process: ProcessUsage) -> BrokerState:
-    """A broker with no accounts."""
+    """The monitoring state of a broker without accounts."""
     return BrokerState(stage.world.context, [], stage.settings, BEGIN, BEGIN, process)
 
 
 def test_healthChecks() -> None:
-    """Given checks are called."""
+    """The broker's health checks are called."""
     stage = Stage()
     checks = [lambda query: [HealthProblem("bad")]]
     model = ServerPages(stateOf(stage, stage.process), checks)
@@ -48,7 +48,7 @@ def test_healthChecks() -> None:
 
 
 def test_process() -> None:
-    """The figures of the process are those of this one."""
+    """The figures of the process are those of the current process."""
     stage = Stage()
     model = ServerPages(stateOf(stage, ProcessUsage(stage.world.clock.seconds)))
     answer = model.answer("/varz", {})

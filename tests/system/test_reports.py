@@ -52,7 +52,7 @@ class Stage:
 
 @pytest.mark.parametrize("isSpeaking", [True, False])
 def test_status(isSpeaking: bool) -> None:
-    """The broker that speaks publishes the status of the server."""
+    """Only the broker that speaks for the server publishes its status."""
     stage = Stage(isSpeaking)
     stage.reports.status.startService()
     stage.clock.advance(1.0)
@@ -61,7 +61,7 @@ def test_status(isSpeaking: bool) -> None:
 
 
 def test_counts() -> None:
-    """Connections of an account are counted at the whole server."""
+    """An account's connections are counted over the whole server."""
     stage = Stage(False)
     stage.reports.counts.observe(ClientConnected(1, "A", "u"))
     stage.clock.advance(1.0)

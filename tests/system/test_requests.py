@@ -26,7 +26,7 @@ from tests.support import Recorder, World
 
 class Answers:
     """
-    Answers with what was asked.
+    Answers that repeat their request.
 
     @ivar made: how often answers were made.
     @ivar isSlow: whether answers of servers are Deferreds, with a long text.
@@ -113,7 +113,7 @@ def test_lazy() -> None:
 
 @pytest.mark.parametrize("kind", SERVER_REQUESTS)
 def test_servers(kind: str) -> None:
-    """Every server is asked, or one; not another one."""
+    """A request is for every server or for one; other servers ignore it."""
     stage = Stage()
     for server in ("PING", "ID"):
         assert stage.ask(f"SERVER.{server}.{kind}") == [b"server %b x" % kind.encode()]
@@ -121,7 +121,7 @@ def test_servers(kind: str) -> None:
 
 
 def test_status() -> None:
-    """Without a page, the question is for the status."""
+    """A request without a page is for the status."""
     assert Stage().ask("SERVER.PING") == [b"server STATSZ x"]
 
 
@@ -172,7 +172,7 @@ COUNTING = b"$SYS.DEBUG.SUBSCRIBERS"
     ],
 )
 def test_debugSubscribers(body: bytes, counted: Any, answer: bytes) -> None:
-    """A server that is alone answers at once for a subject, and perhaps a queue group."""
+    """A server that is alone answers at once for a subject, with or without a queue group."""
     stage = Stage()
     assert stage.request(COUNTING, body) == [answer]
     assert stage.answers.counted == counted
@@ -191,7 +191,7 @@ def test_debugSubscribersElsewhere() -> None:
 
 
 def test_debugSubscribersSilent() -> None:
-    """Servers that do not answer are waited for a little."""
+    """The broker waits a short time for servers that do not answer."""
     stage, recorder = Stage(), Recorder()
     stage.peers = 3
     Peer(stage, b"4", b"nonsense")
@@ -203,7 +203,7 @@ def test_debugSubscribersSilent() -> None:
 
 
 def test_debugSubscribersImported() -> None:
-    """An account that the broker names in the request asks about itself."""
+    """A request that was imported is about the account that the broker names in its headers."""
     stage = Stage()
     bus, received = stage.system.busFor(Kind.CLIENT), []
     for info in (b'{"acc":"A"}', b'{"acc":"A","svc":"B"}', b"{", b"[]"):
@@ -220,7 +220,7 @@ def test_debugSubscribersImported() -> None:
     [("$SYS", "SERVER.PING.VARZ"), ("$SYS", "ACCOUNT.A.CONNZ"), ("A", "ACCOUNT.PING.STATZ")],
 )
 def test_wanted(account: str, kind: str) -> None:
-    """An answer is wanted as long as its inbox has a subscription."""
+    """An answer is wanted while its inbox has a subscription."""
     stage = Stage()
     bus = stage.world.accounts[account].busFor(Kind.CLIENT)
     inbox = bus.subscribe(b"_INBOX.one", Recorder())
@@ -233,7 +233,7 @@ def test_wanted(account: str, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ACTIONS)
 def test_actions(kind: str) -> None:
-    """An action is for one server, never for all of them."""
+    """An action is for one server, never for all."""
     stage = Stage()
     assert stage.ask(f"SERVER.ID.{kind}") == [b"action %b x" % kind.encode()]
     assert stage.ask(f"SERVER.PING.{kind}") == []
@@ -251,7 +251,7 @@ def test_actions(kind: str) -> None:
     ],
 )
 def test_otherAccounts(subject: str, answers: list[bytes]) -> None:
-    """Users of other accounts ask about their own only."""
+    """Users of other accounts can only request about their own account."""
     stage = Stage()
     assert stage.ask(subject, stage.other) == answers
 
@@ -267,7 +267,7 @@ def test_otherAccounts(subject: str, answers: list[bytes]) -> None:
     ],
 )
 def test_compressed(headers: bytes, encoding: bytes) -> None:
-    """An answer names its compression, and is shorter then. Other answers have no headers."""
+    """A compressed answer is shorter, and names its encoding. Other answers have no headers."""
     stage = Stage()
     stage.answers.isSlow = True
     bus, recorder = stage.system.busFor(Kind.CLIENT), Recorder()

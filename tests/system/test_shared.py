@@ -58,7 +58,7 @@ class Stage:
 
 
 def test_once() -> None:
-    """One of the brokers answers a request, with what is asked about the server."""
+    """One of the brokers answers a request, after asking about the whole server."""
     for subject, question in {
         b"$SYS.REQ.SERVER.PING": ("ofServer", "STATSZ", b"x"),
         b"$SYS.REQ.SERVER.ID.VARZ": ("ofServer", "VARZ", b"x"),
@@ -82,7 +82,7 @@ def test_subscribers() -> None:
 
 
 def test_rows() -> None:
-    """Rows of accounts are asked for by their names."""
+    """The rows of accounts are requested by their names."""
     stage = Stage()
     SharedAnswers(stage._askFor(1)).accountRows(["A", "B"])
     assert stage.asked == [(1, "accountRows", ("A", "B"))]

@@ -21,7 +21,7 @@ def statsOf(stage: Stage, jetstream: Any = None) -> Any:
 
 
 def test_figures() -> None:
-    """The figures are those of the other pages."""
+    """The figures of the status are those of the other pages."""
     stage = Stage()
     client = stage.client("a@A")
     client.ask(b"SUB foo 1\r\nPUB foo 2\r\nhi\r\n")
@@ -33,7 +33,7 @@ def test_figures() -> None:
 
 
 def test_jetStream() -> None:
-    """JetStream is shown without its folder."""
+    """JetStream is shown without its directory."""
     part = {"config": {"store_dir": "/data", "strict": True}, "stats": {}, "limits": {}}
     stats = statsOf(Stage(), part)
     assert stats["jetstream"] == {"config": {"strict": True}, "stats": {}, "limits": {}}
@@ -80,7 +80,10 @@ def test_links() -> None:
 
 
 def test_troubles() -> None:
-    """Troubled connections are counted by kind. If there were none, only their number is shown."""
+    """
+    Slow consumers and stale connections are counted by kind; without any, only their number is
+    shown.
+    """
     stage = Stage()
     assert "slow_consumer_stats" not in statsOf(stage)
     connections = stage.world.context.connections

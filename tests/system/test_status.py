@@ -17,7 +17,7 @@ MEMBER = """
 
 
 def heard(text: str, pattern: bytes, seconds: float) -> tuple[Host, list[Any]]:
-    """A broker, and what the system account heard of it in some time."""
+    """A broker, and what the system account received from it in some time."""
     host = Host(text).start()
     recorder = Recorder()
     host.broker.bus("$SYS").subscribe(pattern, recorder)
@@ -26,7 +26,7 @@ def heard(text: str, pattern: bytes, seconds: float) -> tuple[Host, list[Any]]:
 
 
 def test_reports() -> None:
-    """Other servers learn soon, and then every ten seconds, that the broker runs."""
+    """The broker reports its status soon, and then every ten seconds."""
     host, messages = heard(MEMBER, b"$SYS.SERVER.*.STATSZ", 28.0)
     assert [message.subject for message in messages] == [
         b"$SYS.SERVER.%b.STATSZ" % host.broker.serverId.encode()
@@ -40,12 +40,12 @@ def test_reports() -> None:
 
 
 def test_noSubscriber() -> None:
-    """Nothing is published without a subscriber."""
+    """Without a subscriber, the status is not published."""
     assert heard(MEMBER, b"$SYS.SERVER.other.>", 20.0)[1] == []
 
 
 def test_aloneBroker() -> None:
-    """A broker that is alone reports too."""
+    """A broker that is alone publishes its status too."""
     assert len(heard('listen: "127.0.0.1:4222"', b"$SYS.SERVER.*.STATSZ", 1.0)[1]) == 1
 
 
@@ -68,7 +68,7 @@ def test_shutdown() -> None:
 
 
 def test_stops() -> None:
-    """With the broker the reports end."""
+    """When the broker stops, the reports end."""
     host, messages = heard(MEMBER, b"$SYS.SERVER.*.STATSZ", 1.0)
     assert len(messages) == 1
     host.broker.stopService()

@@ -17,9 +17,7 @@ from tests.support import LinkRecorder, Recorder
 
 
 def subjects(stage: Stage, **query: str) -> list[str]:
-    """
-    The subjects that are listed.
-    """
+    """The subjects of the listed subscriptions."""
     page = stage.page("/subsz", subs="1", **query)
     return sorted(row["subject"] for row in page.get("subscriptions_list", []))
 
@@ -37,14 +35,14 @@ class TestSubsz:
         return stage
 
     def test_sublistFigures(self) -> None:
-        """Without a list there are figures only."""
+        """Without a list, the page has only figures."""
         page = self.populated().page("/subsz")
         assert page["num_subscriptions"] == 4
         assert (page["total"], page["offset"], page["limit"]) == (0, 0, 1024)
         assert "subscriptions_list" not in page
 
     def test_account(self) -> None:
-        """Figures and list are of one account, if it is named."""
+        """If an account is named, figures and list are about that account."""
         page = self.populated().page("/subsz", acc="B", subs="1")
         assert (page["num_subscriptions"], page["total"]) == (1, 1)
         assert page["subscriptions_list"][0]["account"] == "B"
@@ -63,13 +61,13 @@ class TestSubsz:
 
     @pytest.mark.parametrize("test", ["foo.*", ">", "a..b", " "])
     def test_noLiteral(self, test: str) -> None:
-        """A pattern cannot be published to."""
+        """A pattern as the tested subject is refused, as it cannot be published to."""
         text = Stage().refusal("/subsz", test=test)
         assert text == f"invalid test subject, must be valid publish subject: {test}"
 
     @pytest.mark.parametrize("offset", range(6))
     def test_parts(self, offset: int) -> None:
-        """The parts make up the whole, over the accounts."""
+        """The parts of a paged list make up the whole, over all accounts."""
         stage = self.populated()
         whole = stage.page("/subsz", subs="1")["subscriptions_list"]
         page = stage.page("/subsz", subs="1", offset=str(offset), limit="2")
@@ -77,11 +75,11 @@ class TestSubsz:
         assert page["total"] == 4
 
     def test_limit(self) -> None:
-        """There are never more than a page may have."""
+        """A page never has more rows than its limit."""
         assert Stage().page("/subsz", subs="1", limit=str(10**15))["limit"] == LARGEST_LIMIT
 
     def test_linksAreLeftOut(self) -> None:
-        """A subscription of another broker is not ours; one of a service inside is."""
+        """Subscriptions of other brokers are left out; those of inner services are listed."""
         stage = Stage()
         account = stage.world.accounts["A"]
         account.subscribe(Kind.INTERNAL, b"svc", Recorder(), None, b"", 1)
@@ -92,7 +90,7 @@ class TestSubsz:
         assert subjects(stage, test="there") == []
 
     def test_onlyListsAreLong(self) -> None:
-        """The figures alone are had at once."""
+        """Only a request for the list is processed in steps."""
         stage = Stage()
         assert not stage.answer("/subsz").isLong
         assert stage.answer("/subsz", subs="1").isLong
@@ -100,7 +98,7 @@ class TestSubsz:
 
 class Changing:
     """
-    An account whose subscriptions change while they are gone through.
+    An account whose subscriptions change while they are listed.
 
     @ivar disturbances: how often they will.
     """
@@ -146,7 +144,10 @@ class TestSteps:
 
     @pytest.mark.parametrize("disturbances", [1, 2, 3])
     def test_disturbed(self, disturbances: int) -> None:
-        """A walk that others disturb begins again, and in the end nothing is missing or twice."""
+        """
+        If subscriptions change while they are listed, the list begins again, and in the end none is
+        missing or listed twice.
+        """
         account: Any = Changing(self.many().world.accounts["A"], disturbances)
         subsz = Subsz(Stage().world.context, [account])
         listing = complete(subsz.steps(SubscriptionQuery(subs=True, limit=10_000)))
@@ -168,7 +169,7 @@ class TestSteps:
 
 
 def test_sublistFigures() -> None:
-    """Questions to the router and remembered answers are counted."""
+    """Matches by the router and remembered ones are counted."""
     stage = Stage()
     wire = stage.client("a@A")
     wire.ask(b"SUB foo 1\r\nSUB bar 2\r\n")
@@ -188,7 +189,7 @@ def test_sublistFigures() -> None:
 
 
 def test_fanOut() -> None:
-    """The fan-out is that of all remembered subjects; removals are counted."""
+    """The fan-out covers all remembered subjects; removals are counted."""
     stage = Stage()
     stage.client("a@A").ask(b"SUB foo 1\r\nSUB foo q 2\r\nSUB > 3\r\nSUB bar 4\r\nUNSUB 4\r\n")
     account = stage.world.accounts["A"]
@@ -200,7 +201,7 @@ def test_fanOut() -> None:
 
 
 def test_sublistFiguresAreSummed() -> None:
-    """The figures of several accounts are added up, the rate is that of all."""
+    """The figures of several accounts are added up; the hit rate is that of all."""
     stage = Stage()
     for name, count in (("A", 1), ("B", 3)):
         stage.client(f"x@{name}").ask(b"SUB foo 1\r\n")
@@ -213,7 +214,7 @@ def test_sublistFiguresAreSummed() -> None:
 
 
 def test_rateWithoutLookups() -> None:
-    """Without a question the rate is zero."""
+    """Without a look-up, the hit rate is zero."""
     assert complete(sublistFigures([]))["cache_hit_rate"] == 0
 
 

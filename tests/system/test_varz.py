@@ -17,7 +17,7 @@ class TestVarz:
     """The server as a whole."""
 
     def test_identity(self) -> None:
-        """The version is nats-server's, ours stands beside it."""
+        """The version is nats-server's, followed by natsbroker's."""
         page = Stage().page("/varz")
         assert (page["version"], page["natsbroker"]) == ("2.15.1", "0")
         assert (page["server_id"], page["server_name"], page["proto"]) == ("ID", "name", 1)
@@ -25,7 +25,7 @@ class TestVarz:
         assert Stage(required=True).page("/varz")["auth_required"] is True
 
     def test_info(self) -> None:
-        """The values of INFO are here, too."""
+        """The page repeats the values of INFO."""
         stage = Stage()
         stage.world.context.info = stage.world.context.info.changed(
             tls_required=True, tls_verify=True, connect_urls=("a:1", "b:2"), git_commit="abc"
@@ -36,7 +36,7 @@ class TestVarz:
         assert page["git_commit"] == "abc"
 
     def test_limits(self) -> None:
-        """The limits in force are shown, in nats-server's units, and others after a reload."""
+        """The current limits are shown in nats-server's units, also after a reload."""
         stage = Stage(
             limits=Settings(
                 ping_interval=0.5,
@@ -53,7 +53,7 @@ class TestVarz:
         assert stage.page("/varz")["max_subscriptions"] == 7
 
     def test_settings(self) -> None:
-        """Of the settings there is what is nowhere else."""
+        """Settings that no other page has are shown."""
         settings = replace(
             monitoring(http_host="localhost", http_port=8222, http_base_path="/"),
             tls=TLSSettings(timeout=3.5),
@@ -70,13 +70,13 @@ class TestVarz:
         assert (page["system_account"], page["config_digest"]) == ("OPS", "sha256:1")
 
     def test_guests(self) -> None:
-        """Users are shown although clients without a login have one of them."""
+        """C{auth_required} is true even if clients without a login become a configured user."""
         stage = Stage()
         stage.world.context.authorizer.deadline = True
         assert stage.page("/varz")["auth_required"] is True
 
     def test_clusterWithoutPort(self) -> None:
-        """A cluster without a port has a name all the same."""
+        """A cluster without a port still has a name."""
         assert Stage(settingsOf("cluster { name: hub }")).page("/varz")["cluster"] == {
             "name": "hub"
         }
@@ -91,7 +91,7 @@ class TestVarz:
         assert claims["nats"]["type"] == "operator"
 
     def test_certificate(self) -> None:
-        """The end of the certificate for clients is shown where there is one."""
+        """The expiry of the clients' certificate is shown if it has one."""
         stage = Stage()
         assert "tls_cert_not_after" not in stage.page("/varz")
         stage.model.varz.contributions["tls_cert_not_after"] = lambda: "2030-01-01T00:00:00Z"
@@ -123,7 +123,7 @@ class TestVarz:
         assert (page["mem"], page["cores"], page["cpu"]) == (4096, 2, 0)
 
     def test_traffic(self) -> None:
-        """The traffic of connections that are gone still counts."""
+        """The traffic of closed connections still counts."""
         stage = Stage()
         first = stage.client()
         first.ask(b"SUB foo 1\r\nPUB foo 3\r\nabc\r\n")
@@ -139,7 +139,7 @@ class TestVarz:
                 assert page[f"{way}_client_{what}"] == page[f"{way}_{what}"]
 
     def test_subscriptions(self) -> None:
-        """The subscriptions of all accounts are counted, at once."""
+        """The subscriptions of all accounts are counted in one step."""
         stage = Stage()
         stage.client("a@A").ask(b"SUB foo 1\r\nSUB bar 2\r\n")
         stage.client("b@B").ask(b"SUB foo 1\r\n")
@@ -163,7 +163,7 @@ class TestVarz:
         assert page["connections"] == 0
 
     def test_requests(self) -> None:
-        """Requests are counted by page, this one included."""
+        """Requests are counted by page, including the current one."""
         stage = Stage()
         stage.page("/varz")
         stage.page("/connz")
@@ -173,7 +173,7 @@ class TestVarz:
         assert list(stats.items()) == [("/connz", 1), ("/subsz", 1), ("/varz", 2)]
 
     def test_contributions(self) -> None:
-        """Other services fill the keys of their own parts."""
+        """Other services fill in their own keys."""
         stage = Stage()
         before = stage.page("/varz")
         assert (before["cluster"], before["routes"]) == ({}, 0)
@@ -184,7 +184,7 @@ class TestVarz:
         assert list(page) == list(before)
 
     def test_pauses(self) -> None:
-        """Many connections are gone through a little at a time."""
+        """Many connections are counted in steps."""
         stage = Stage()
         for _ in range(600):
             stage.world.dial()

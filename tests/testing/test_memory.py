@@ -36,7 +36,7 @@ class TestReactor:
     """The time and the threads of the reactor."""
 
     def test_everyCallAtItsTime(self) -> None:
-        """Calls are made at their own times, also those that they ask for."""
+        """Calls happen at their own times, also calls that others schedule."""
         reactor: MemoryReactor = MemoryReactor()  # type: ignore[no-untyped-call]
         times: list[float] = []
 
@@ -50,7 +50,7 @@ class TestReactor:
         assert reactor.seconds() == 1.0
 
     def test_nothingToDo(self) -> None:
-        """Time passes where nothing happens."""
+        """Time passes although no call is scheduled."""
         reactor: MemoryReactor = MemoryReactor()  # type: ignore[no-untyped-call]
         reactor.pass_(5)
         assert reactor.seconds() == 5.0
@@ -60,7 +60,7 @@ class TestConnections:
     """Clients."""
 
     def test_talk(self) -> None:
-        """Clients connect, say something and get what they should."""
+        """Clients connect, publish and receive their messages."""
         with MemoryBroker() as broker:
             one, two = broker.connect(QUIET), broker.connect(QUIET)
             one.send(b"SUB foo 1\r\n")
@@ -70,7 +70,7 @@ class TestConnections:
             assert (one.receive(), one.closed) == (b"", "")
 
     def test_info(self) -> None:
-        """INFO is to be received, or is there if the connection was to log in."""
+        """INFO is received as bytes, or is an attribute if the connection logs in itself."""
         with MemoryBroker() as broker:
             assert broker.connect().receive().startswith(b'INFO {"server_id"')
             connection = broker.connect(QUIET, host="10.0.0.9")
@@ -88,7 +88,7 @@ class TestConnections:
             assert len(broker.broker.clientContext.connections) == 0
 
     def test_slow(self) -> None:
-        """A receiver that takes nothing slows the sender down, and is cut at its limit."""
+        """A receiver that does not read slows the sender down, and is disconnected at its limit."""
         with MemoryBroker(configText="max_pending: 2MB") as broker:
             slow, fast = broker.connect(QUIET), broker.connect(QUIET)
             slow.send(b"SUB foo 1\r\n")
@@ -105,7 +105,7 @@ class TestConnections:
             assert slow.closed == "aborted"
 
     def test_time(self) -> None:
-        """Keep-alive PINGs come when the clock says so."""
+        """Keep-alive PINGs come when the clock reaches their time."""
         with MemoryBroker(configText="ping_interval: '1m'") as broker:
             client = broker.connect(QUIET)
             broker.advance(1.9)
@@ -118,7 +118,7 @@ class TestSettings:
     """The settings of the broker in memory."""
 
     def test_text(self) -> None:
-        """The settings may be given in the language of the file, with its variables."""
+        """The settings may be text in the configuration language, with variables."""
         text = "authorization { user: $WHO, password: secret }"
         with MemoryBroker(configText=text, environment={"WHO": "me"}) as broker:
             good = broker.connect({**QUIET, "user": "me", "pass": "secret"})
@@ -126,7 +126,7 @@ class TestSettings:
             assert (good.closed, bad.closed) == ("", "lost")
 
     def test_hashedPassword(self) -> None:
-        """A password that needs a thread elsewhere is checked here too."""
+        """A hashed password, which a real broker checks in a thread, is checked."""
         hashed = "$2a$04$0Mi0XtHO9ffzvZ/BV5Ib5.w0Y6OPwSCF.VCoMTH6KNkLVDEIB54ki"
         text = f"authorization {{ user: me, password: '{hashed}' }}"
         with MemoryBroker(configText=text) as broker:
@@ -143,7 +143,7 @@ class TestSettings:
             MemoryBroker(Settings(), "max_payload: 3")
 
     def test_mistakes(self) -> None:
-        """A mistake in the text is raised with its place."""
+        """An error in the text is raised with its place."""
         with pytest.raises(ConfigErrors, match=r"memory\.conf:1:"):
             MemoryBroker(configText="max_payload: what")
 
@@ -156,13 +156,13 @@ class TestSettings:
         ],
     )
     def test_unknown(self, name: str, text: str) -> None:
-        """An argument of another name is refused with those that there are."""
+        """An unknown argument is refused with a list of the known ones."""
         arguments: Any = {name: None}
         with pytest.raises(TypeError, match=f"MemoryBroker has {text}"):
             MemoryBroker(**arguments)
 
     def test_talkMistakes(self) -> None:
-        """A text to send, and options that are none, are refused with the right spelling."""
+        """A C{str} to send, and invalid options, are refused with the right spelling."""
         wrong: Any = "PING\r\n"
         with MemoryBroker() as broker:
             with pytest.raises(TypeError, match="a client sends is str, not bytes: write b'PING"):
@@ -191,7 +191,7 @@ class TestSettings:
         assert told[0] == ClientConnected(1, "$G", "somebody")
 
     def test_bus(self) -> None:
-        """Services inside use the bus."""
+        """Services inside the broker use its bus."""
         with MemoryBroker() as broker:
             client = broker.connect(QUIET)
             client.send(b"SUB foo 1\r\n")
@@ -217,7 +217,7 @@ class TestStopping:
     """The end."""
 
     def test_stop(self) -> None:
-        """Clients are closed, services stopped, and nobody can connect any more."""
+        """Clients are disconnected, services are stopped, and new clients are refused."""
         events: list[str] = []
 
         class Noticing(Service):
@@ -239,7 +239,7 @@ class TestStopping:
             broker.connect()
 
     def test_freed(self) -> None:
-        """The memory of a broker that has stopped is free."""
+        """The memory of a stopped broker is freed."""
         with MemoryBroker() as broker:
             broker.connect(QUIET).send(b"SUB foo 1\r\nPUB foo 0\r\n\r\n")
         stopped = ref(broker.broker)
@@ -248,7 +248,7 @@ class TestStopping:
         assert stopped() is None
 
     def test_stopWithoutATaker(self) -> None:
-        """A client that takes nothing does not keep it from stopping."""
+        """A client that does not read does not keep the broker from stopping."""
         broker = MemoryBroker()
         client = broker.connect(QUIET)
         client.taking = False

@@ -87,13 +87,13 @@ def test_mistakes(arguments: Any, text: str) -> None:
 
 
 def test_unknownArgument() -> None:
-    """An option as an argument of Python is refused with the right spelling."""
+    """An option that is given as a Python argument is refused with the right spelling."""
     with pytest.raises(TypeError, match=r'no argument jetstream: .*, such as "-js"'):
         startBroker(jetstream=True)
 
 
 def test_spaces(tmp_path: Path) -> None:
-    """Spaces in a value are no mistake."""
+    """Spaces in a value are allowed."""
     (tmp_path / "my own.conf").write_text("port: -1")
     startBroker(f"--config={tmp_path / 'my own.conf'}", "--user", "my own", "--pass", "x").stop()
 
@@ -106,7 +106,7 @@ def stored(broker: BrokerProcess) -> Path:
 
 
 def test_stores(tmp_path: Path) -> None:
-    """Each broker stores in a folder that goes with it, or in the one that an option names."""
+    """Each broker stores in a folder of its own, or in the one that an option names."""
     options = ("-js", "-m", "-1")
     with startBroker(*options) as one, startBroker(*options) as other:
         folders = [stored(one), stored(other)]
@@ -118,6 +118,6 @@ def test_stores(tmp_path: Path) -> None:
 
 
 def test_stopsTwice() -> None:
-    """Stopping again does nothing and tells the same status."""
+    """Stopping again does nothing and returns the same status."""
     broker = startBroker()
     assert broker.stop() == broker.stop()

@@ -35,7 +35,7 @@ def test_natsbroker(natsbroker: BrokerProcess) -> None:
 
 
 def test_factory(natsbrokerFactory: Callable[..., BrokerProcess]) -> None:
-    """The factory starts several brokers, each as the test wants it."""
+    """The factory starts several brokers with different options."""
     one, other = natsbrokerFactory(), natsbrokerFactory("--user", "u", "--pass", "p")
     assert one.port != other.port
 
@@ -61,7 +61,7 @@ def test_warm(
 
 
 def test_environment(natsbrokerFactory: Callable[..., BrokerProcess], tmp_path: Path) -> None:
-    """The factory sets variables of the environment, and refuses what is no argument."""
+    """The factory sets environment variables, and refuses invalid arguments."""
     config = tmp_path / "mine.conf"
     config.write_text("server_name: $NAME")
     broker = natsbrokerFactory("-c", config, environment={"NAME": "mine"})
@@ -81,7 +81,7 @@ def test_memoryBroker(memoryBroker: MemoryBroker) -> None:
     ("setting", "arguments"), [("0", ""), ("", "patience=0")], ids=["setting", "argument"]
 )
 def test_patience(pytester: pytest.Pytester, setting: str, arguments: str) -> None:
-    """A broker that is not ready within the configured time fails the test that wants it."""
+    """A broker that is not ready within the configured time fails its test."""
     pytester.makeini(f"[pytest]\nnatsbroker_start_timeout = {setting}\n")
     pytester.makepyfile(
         f"""

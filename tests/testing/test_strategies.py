@@ -38,7 +38,7 @@ def test_connects(line: bytes) -> None:
 
 @given(strategies.operations())
 def test_operations(data: bytes) -> None:
-    """An operation is whole and valid."""
+    """A generated operation is complete and valid."""
     decoder = Decoder()
     decoder.headers = True
     decoder.append(data)
@@ -52,7 +52,7 @@ def test_operations(data: bytes) -> None:
 
 @given(strategies.scripts(clients=2))
 def test_scripts(steps: list[Chunk]) -> None:
-    """A script begins with everybody's CONNECT, and the bytes of each client are valid."""
+    """A script begins with the CONNECT of every client, and the bytes of each client are valid."""
     assert [step.client for step in steps[:2]] == [0, 1]
     for client in (0, 1):
         decoder = Decoder()
@@ -67,5 +67,5 @@ def test_scripts(steps: list[Chunk]) -> None:
 
 @given(strategies.anyBytes())
 def test_anyBytes(data: bytes) -> None:
-    """Any bytes are bytes, and not very many."""
+    """The strategy for any bytes gives bytes of limited length."""
     assert len(data) < 20_000

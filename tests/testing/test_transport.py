@@ -34,7 +34,7 @@ class Line:
         return self.protocol.events
 
     def settle(self) -> None:
-        """Let happen what happens at once."""
+        """Run the calls that are due now."""
         self.clock.advance(0)
 
     def take(self) -> bytes:
@@ -47,12 +47,12 @@ class TestBytes:
     """Bytes between the ends."""
 
     def test_provides(self) -> None:
-        """The transport is a transport, a consumer, and the producer of its input."""
+        """The transport provides the interfaces of a transport, a consumer and a producer."""
         for interface in (ITransport, IConsumer, IPushProducer):
             assert verifyObject(interface, Line().transport)
 
     def test_made(self) -> None:
-        """The protocol learns of the connection, and its addresses are as they were given."""
+        """The protocol learns of the connection, with the given addresses."""
         line = Line()
         protocol: Any = line.protocol
         addresses: list[Any] = [line.transport.getPeer(), line.transport.getHost()]
@@ -61,7 +61,7 @@ class TestBytes:
         assert addresses[1].port == 4222
 
     def test_bothWays(self) -> None:
-        """Input comes at once; output leaves in a later turn of the reactor."""
+        """Input is delivered at once; output leaves in a later turn of the reactor."""
         line = Line()
         line.transport.send(b"in")
         assert line.events == [b"in"]
@@ -72,7 +72,7 @@ class TestBytes:
         assert line.take() == b""
 
     def test_pausedReading(self) -> None:
-        """Input that comes while nobody reads comes afterwards, in order and not from within."""
+        """Input during a pause is delivered after it, in order, and not within the call."""
         line = Line()
         line.transport.pauseProducing()
         line.transport.send(b"1")
@@ -85,7 +85,7 @@ class TestBytes:
         assert line.events == [b"123"]
 
     def test_pausedWhileReading(self) -> None:
-        """A protocol may pause from within, and resume before anything came."""
+        """A protocol may pause while it reads, and resume before more input came."""
         line = Line()
         line.protocol.onData = line.transport.pauseProducing
         line.transport.send(b"1")
@@ -102,10 +102,10 @@ class TestBytes:
 
 
 class TestBackPressure:
-    """A peer that reads nothing."""
+    """Output to a peer that does not read."""
 
     def test_pausesItsProducer(self) -> None:
-        """A producer is paused when more waits than fits, and resumed when all has left."""
+        """A producer is paused when too much output waits, and resumed when all was sent."""
         line = Line()
         line.transport.registerProducer(line.protocol, True)
         line.transport.taking = False
@@ -128,7 +128,7 @@ class TestBackPressure:
         assert line.events == ["pause", "resume"]
 
     def test_producers(self) -> None:
-        """There is one producer at a time, a streaming one; one that comes too late is stopped."""
+        """A transport has one streaming producer at a time; a producer after the end is stopped."""
         line = Line()
         line.transport.registerProducer(line.protocol, True)
         with pytest.raises(RuntimeError):
@@ -146,7 +146,7 @@ class TestTheEnd:
     """The end of connections."""
 
     def test_lost(self) -> None:
-        """Losing the connection sends first and reads no more."""
+        """Losing the connection sends the output first and reads no more."""
         line = Line()
         line.transport.write(b"bye")
         line.transport.loseConnection()
@@ -157,7 +157,7 @@ class TestTheEnd:
         assert line.events == [ConnectionDone]
 
     def test_lostWaits(self) -> None:
-        """A peer that reads nothing keeps the connection open."""
+        """A peer that does not read keeps the connection open."""
         line = Line()
         line.transport.taking = False
         line.transport.write(b"bye")
@@ -168,7 +168,7 @@ class TestTheEnd:
         assert (line.take(), line.transport.closed) == (b"bye", "lost")
 
     def test_aborted(self) -> None:
-        """Aborting drops what waits."""
+        """Aborting drops the waiting output."""
         line = Line()
         line.transport.taking = False
         line.transport.write(b"bye")
@@ -179,7 +179,9 @@ class TestTheEnd:
         assert line.events == [ConnectionAborted]
 
     def test_left(self) -> None:
-        """The peer may end it; nothing passes afterwards, and both ends learn it once."""
+        """
+        The peer may end the connection; then nothing is sent, and both ends are notified once.
+        """
         line = Line()
         line.transport.registerProducer(line.protocol, True)
         line.transport.hangUp()

@@ -22,12 +22,14 @@ def warm(natsbrokerWarm: WarmProcess | None) -> WarmProcess:
 
 
 def parentOf(pid: int) -> int:
-    """The process that made another one."""
+    """The parent of a process."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def test_forks(warm: WarmProcess) -> None:
-    """A broker comes from the warm process, with its own arguments, and tells how it ended."""
+    """
+    A broker is forked from the warm process, with its own arguments, and reports its exit status.
+    """
     with (
         startBroker("-n", "one", warm=warm) as one,
         startBroker("-n", "other", warm=warm) as other,
@@ -42,7 +44,7 @@ def test_forks(warm: WarmProcess) -> None:
 
 
 def test_folder(warm: WarmProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A relative path begins in the folder that the test is in, and variables are the test's."""
+    """A relative path is relative to the test's directory, and variables are the test's."""
     (tmp_path / "mine.conf").write_text("server_name: $NAME")
     monkeypatch.chdir(tmp_path)
     with startBroker("-c", "mine.conf", environment={"NAME": "mine"}, warm=warm) as broker:
@@ -56,7 +58,7 @@ def test_doesNotStart(warm: WarmProcess) -> None:
 
 
 def test_otherImports(warm: WarmProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Variables that are read at imports make a process of its own, whatever makes it."""
+    """Variables that affect imports start a separate process, even if they are inherited."""
     started: list[list[str]] = []
 
     def noted(command: list[str], **options: object) -> None:

@@ -51,9 +51,7 @@ BAD = ConnectRequest(options={"user": "me", "pass": "wrong"})
 
 @implementer(ISubjectRouter)
 class ListRouter:
-    """
-    A third party's router: simple, slow and right.
-    """
+    """A simple, slow and correct router of a third party."""
 
     def __init__(self) -> None:
         self.held: list[tuple[bytes, Any]] = []
@@ -96,9 +94,7 @@ class Gatekeeper(Authenticator):
 
 
 class LateGatekeeper(Gatekeeper):
-    """
-    The same with a coroutine.
-    """
+    """An authorizer whose method is a coroutine."""
 
     async def authenticate(self, hello: ConnectRequest) -> Any:
         await succeed(None)
@@ -106,9 +102,7 @@ class LateGatekeeper(Gatekeeper):
 
 
 class DatabaseAuthenticator(Authenticator):
-    """
-    One that asks a database in threads, as an application with C{adbapi} does.
-    """
+    """An authorizer that asks a database in threads, as an application with C{adbapi} does."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,25 +119,25 @@ class DatabaseAuthenticator(Authenticator):
 
 
 def settingsAuthorizer() -> IAuthorizer:
-    """Ours, from settings."""
+    """The built-in authorizer, from settings."""
     text = "authorization { users: [{ user: me, password: secret }] }"
     return MemoryBroker(configText=text).broker.clientContext.authorizer
 
 
 def bus() -> IMessageBus:
-    """Ours."""
+    """The built-in bus."""
     turn = hot.FlushBatch(lambda call: None)
     return Account("A", Router(), AccountDependencies(turn, Random(1))).busFor(Kind.INTERNAL)
 
 
 def busWithListRouter() -> IMessageBus:
-    """Ours with a third party's router."""
+    """The built-in bus with a third party's router."""
     turn = hot.FlushBatch(lambda call: None)
     return Account("A", ListRouter(), AccountDependencies(turn, Random(1))).busFor(Kind.CLIENT)
 
 
 def brokerBus() -> IMessageBus:
-    """Ours, of a whole broker."""
+    """The bus of a whole broker."""
     return MemoryBroker().bus()
 
 
@@ -192,7 +186,7 @@ FIRST_FAILURE = settings(QUICK, phases=(Phase.explicit, Phase.generate))
 @functools.cache
 def failuresOf(suite: Any) -> set[str]:
     """
-    The smallest example of each failure is not looked for.
+    The failing tests of a suite, without a search for the smallest example of each failure.
 
     @return: the names of the tests of a suite that fail.
     """
@@ -227,7 +221,7 @@ class Greedy(ListRouter):
 
 
 class Stale(ListRouter):
-    """Remembers answers for ever."""
+    """Never forgets a match."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -250,21 +244,21 @@ def caseless(pattern: bytes, subject: bytes) -> bool:
 
 
 class Lying(ListRouter):
-    """Says that there is interest where there is none."""
+    """Reports interest for every subject."""
 
     def hasInterest(self, subject: bytes) -> bool:
         return True
 
 
 class Careless(Gatekeeper):
-    """Lets everybody in who has a name."""
+    """Accepts every client that has a name."""
 
     def authenticate(self, hello: ConnectRequest) -> Any:
         return hello.text("user") or None
 
 
 class Fragile(Gatekeeper):
-    """Stumbles over what is no text."""
+    """Fails for bytes that are no text."""
 
     def authenticate(self, hello: ConnectRequest) -> Any:
         hello.options["user"].encode("ascii")
@@ -273,7 +267,7 @@ class Fragile(Gatekeeper):
 
 @implementer(IAuthorizer)
 class Fixed:
-    """Answers always the same, and never ends a registration."""
+    """Always gives the same answer, and never ends a registration."""
 
     required = True
     deadline = True
@@ -293,13 +287,13 @@ class Fixed:
         return lambda: None
 
     def revoke(self) -> None:
-        """Tell the watchers."""
+        """Notify the watchers."""
         for watcher in self.watchers:
             watcher()
 
 
 class ForgetfulKeeper(Gatekeeper):
-    """Lets everybody in once somebody was let in, and names users by their number."""
+    """Accepts every client once one was accepted, and names users by their number."""
 
     seen = 0
 
@@ -311,9 +305,7 @@ class ForgetfulKeeper(Gatekeeper):
 
 
 class BusAround:
-    """
-    A bus that passes everything on to ours.
-    """
+    """A bus that passes every call on to the built-in one."""
 
     def __init__(self) -> None:
         self._bus: Any = bus()
@@ -343,7 +335,7 @@ def broken(**methods: Any) -> Callable[[], Any]:
 
 @implementer(ISubscriber)
 class Clumsy:
-    """Raises at headers that are none, and changes what it gets."""
+    """Raises for invalid headers, and changes the messages that it gets."""
 
     def deliver(self, message: Message, tag: Any) -> None:
         message.reply = b""
@@ -354,7 +346,7 @@ class Clumsy:
 
 @implementer(IInterestWatcher)
 class Ascii(WatchRecorder):
-    """Thinks that patterns are ASCII."""
+    """Requires ASCII patterns."""
 
     def interestGained(self, pattern: bytes, queue: bytes, weight: int) -> None:
         pattern.decode("ascii")
@@ -465,13 +457,13 @@ NAMES = [row[0] for row in WRONG]
 @pytest.mark.slow
 @pytest.mark.parametrize(("suite", "expected"), [row[1:] for row in WRONG], ids=NAMES)
 def test_wrongProvidersFail(suite: Any, expected: set[str]) -> None:
-    """A provider that breaks its contract fails the tests of the broken parts."""
+    """A provider that breaks its contract fails the tests of the broken rules."""
     assert expected <= failuresOf(suite)
 
 
 @pytest.mark.slow
 def test_everyTestCanFail() -> None:
-    """Each test of each suite is failed by some wrong provider."""
+    """Each test of each suite fails for some wrong provider."""
     missed: dict[str, set[str]] = {}
     suite: Any
     for _, suite, _ in WRONG:

@@ -15,14 +15,14 @@ from natsbroker.testing.contracts.gateways import gatewayPolicyTests
 
 
 class Forgetful(OptimisticPolicy):
-    """Forgets what was refused."""
+    """Forgets refused subjects."""
 
     def lost(self, table: InterestTable, pattern: bytes, queue: bytes) -> InterestTable:
         return super().lost(table, pattern, queue) if queue else table
 
 
 class Stubborn(OptimisticPolicy):
-    """Sends nothing more that was refused once."""
+    """Sends no subject again that was refused once."""
 
     def gained(self, table: InterestTable, pattern: bytes, queue: bytes) -> InterestTable:
         if queue:
@@ -32,7 +32,7 @@ class Stubborn(OptimisticPolicy):
 
 
 class Hasty(OptimisticPolicy):
-    """Withholds what nobody spoke of when the list begins."""
+    """Withholds all unmentioned subjects as soon as the list begins."""
 
     def listed(self, table: InterestTable, isComplete: bool) -> InterestTable:
         table.switch(INTEREST_ONLY, 1.0)
@@ -40,14 +40,14 @@ class Hasty(OptimisticPolicy):
 
 
 class Deaf(OptimisticPolicy):
-    """Takes no notice of the list."""
+    """Ignores the list."""
 
     def listed(self, table: InterestTable, isComplete: bool) -> InterestTable:
         return table
 
 
 class Shared(OptimisticPolicy):
-    """Has one table for everybody."""
+    """Shares one table among all clusters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,14 +58,14 @@ class Shared(OptimisticPolicy):
 
 
 class Mistrustful(OptimisticPolicy):
-    """Does not believe in promises."""
+    """Ignores promises."""
 
     def connected(self, gateway: str, account: str, tellsAll: bool) -> InterestTable:
         return super().connected(gateway, account, False)
 
 
 class Greedy(OptimisticPolicy):
-    """Drops queue groups with the account."""
+    """Drops queue groups together with the account."""
 
     def accountWanted(self, table: InterestTable, isWanted: bool) -> InterestTable:
         if not isWanted:
@@ -74,15 +74,15 @@ class Greedy(OptimisticPolicy):
 
 
 class Nothing:
-    """No subject at all."""
+    """A table without any subject."""
 
     def allows(self, subject: bytes) -> bool:
-        """None."""
+        """Allow no subject."""
         return False
 
 
 class Liar(OptimisticPolicy):
-    """Promises what it does not do."""
+    """Makes a promise that it does not keep."""
 
     tellsAll = True
 
@@ -91,7 +91,7 @@ class Liar(OptimisticPolicy):
 
 
 def failures(policy: Any) -> set[str]:
-    """Which tests a policy fails."""
+    """The tests that a policy fails."""
     result = unittest.TestResult()
     unittest.defaultTestLoader.loadTestsFromTestCase(gatewayPolicyTests(policy)).run(result)
     return {str(case).split()[0] for case, _ in result.failures + result.errors}
@@ -112,10 +112,10 @@ def failures(policy: Any) -> set[str]:
     ],
 )
 def test_wrongPolicies(policy: Any, test: str) -> None:
-    """A policy with one fault fails the test of the sentence that it breaks."""
+    """A policy with one fault fails the test of the rule that it breaks."""
     assert test in failures(policy)
 
 
 def test_rightPolicy() -> None:
-    """The one that the wrong ones are made of passes."""
+    """The policy without a fault passes all tests."""
     assert failures(OptimisticPolicy) == set()

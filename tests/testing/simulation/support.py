@@ -16,7 +16,7 @@ __all__ = ["Notes", "Pair"]
 
 
 class Notes(Protocol):
-    """A protocol that writes down what happens to it."""
+    """A protocol that notes its events."""
 
     def __init__(self) -> None:
         self.got = b""
@@ -32,20 +32,20 @@ class Notes(Protocol):
         self.lost = reason.type.__name__
 
     def pauseProducing(self) -> None:
-        """As a producer."""
+        """Note the pause."""
         self.calls.append("pause")
 
     def resumeProducing(self) -> None:
-        """As a producer."""
+        """Note the resumption."""
         self.calls.append("resume")
 
     def stopProducing(self) -> None:
-        """As a producer."""
+        """Note the stop."""
         self.calls.append("stop")
 
 
 class Dialling(ClientFactory):
-    """A factory that remembers why it failed."""
+    """A factory that remembers why connecting failed."""
 
     noisy = False
 
@@ -54,7 +54,7 @@ class Dialling(ClientFactory):
         self.failed = ""
 
     def buildProtocol(self, addr: Any) -> Notes:
-        """The protocol."""
+        """Make the protocol."""
         return self.made
 
     def clientConnectionFailed(self, connector: Any, reason: Any) -> None:
@@ -62,7 +62,7 @@ class Dialling(ClientFactory):
 
 
 class RequestResponder(Factory):
-    """A factory that remembers what it made."""
+    """A factory that remembers the protocols that it made."""
 
     noisy = False
 
@@ -70,7 +70,7 @@ class RequestResponder(Factory):
         self.made: list[Notes] = []
 
     def buildProtocol(self, addr: Any) -> Notes:
-        """One more."""
+        """Make another protocol."""
         self.made.append(Notes())
         return self.made[-1]
 
@@ -88,13 +88,13 @@ class Pair:
         self.port = self.two.listenTCP(7, self.answering)
 
     def dial(self, port: int = 7, timeout: float = 5.0) -> Dialling:
-        """Begin to dial."""
+        """Begin to connect."""
         dialling = Dialling(Notes())
         self.one.connectTCP("10.0.0.2", port, dialling, timeout)
         return dialling
 
     def connect(self) -> tuple[Any, Any]:
-        """A connection: the protocols of both ends."""
+        """Connect, and return the protocols of both ends."""
         dialling = self.dial()
         self.clock.advance(1)
         return dialling.made, self.answering.made[-1]

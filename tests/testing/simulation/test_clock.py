@@ -19,7 +19,7 @@ class TestClock:
         assert verifyObject(IReactorTime, SimulatedClock())
 
     def test_eachItsTime(self) -> None:
-        """Every event has its own time, and the events that it schedules come in turn."""
+        """Every event happens at its own time, also an event that another one schedules."""
         seen: list[float] = []
         clock = SimulatedClock(0.0)
         clock.callLater(1, lambda: clock.callLater(1, lambda: seen.append(clock.seconds())))
@@ -30,7 +30,7 @@ class TestClock:
         assert clock.events == 3
 
     def test_inOrder(self) -> None:
-        """Events of one time come in the order in which they were asked for."""
+        """Events at the same time happen in the order in which they were scheduled."""
         seen: list[int] = []
         clock = SimulatedClock()
         for number in range(20):
@@ -39,7 +39,7 @@ class TestClock:
         assert seen == list(range(20))
 
     def test_post(self) -> None:
-        """A posted call comes at its time, among other events, and not in the past."""
+        """A posted call happens at its time, among other events, and not in the past."""
         seen: list[tuple[str, float]] = []
         clock = SimulatedClock(5.0)
         clock.callLater(1, lambda: seen.append(("call", clock.seconds())))
@@ -51,7 +51,7 @@ class TestClock:
         assert clock.events == 3
 
     def test_cancelled(self) -> None:
-        """A cancelled call does not come, and is not waited for."""
+        """A cancelled call does not happen, and is not waited for."""
         seen: list[int] = []
         clock = SimulatedClock()
         call = clock.callLater(1, seen.append, 1)
@@ -79,7 +79,7 @@ class TestClock:
 
     @pytest.mark.parametrize(("change", "when"), [(0.5, 0.5), (3.0, 3.0)])
     def test_reset(self, change: float, when: float) -> None:
-        """A call that is moved to another time is made then, once."""
+        """A call that is moved to another time happens then, once."""
         seen: list[float] = []
         clock = SimulatedClock(0.0)
         call = clock.callLater(1, lambda: seen.append(clock.seconds()))
@@ -99,7 +99,7 @@ class TestClock:
             clock.advance(1)
 
     def test_limit(self) -> None:
-        """No more events happen than there may be."""
+        """The number of events is limited."""
         clock = SimulatedClock(limit=2)
         seen: list[int] = []
         for number in range(3):

@@ -29,7 +29,7 @@ class TestCarrying:
         assert here.transport.getHost().host == "10.0.0.1"
 
     def test_orderOfBytes(self, pair: Pair) -> None:
-        """All bytes come, in order, in pieces, both ways, and not within the call."""
+        """All bytes arrive in order and in pieces, in both directions, and not within the call."""
         pair.network.largest = 10
         here, there = pair.connect()
         data = bytes(range(256)) * 4
@@ -41,7 +41,7 @@ class TestCarrying:
         assert there.pieces > len(data) // 10
 
     def test_notReading(self, pair: Pair) -> None:
-        """A peer that does not read gets everything later."""
+        """A peer that does not read receives everything later."""
         here, there = pair.connect()
         there.transport.pauseProducing()
         here.transport.write(b"x")
@@ -52,7 +52,7 @@ class TestCarrying:
         assert there.got == b"x"
 
     def test_producer(self, pair: Pair) -> None:
-        """A producer is paused while much is on its way, and resumed when all has left."""
+        """A producer is paused while much output is on its way, and resumed when all was sent."""
         here, there = pair.connect()
         there.transport.pauseProducing()
         here.transport.registerProducer(here, True)
@@ -65,7 +65,7 @@ class TestCarrying:
         assert len(there.got) == 70_001
 
     def test_pullProducer(self, pair: Pair) -> None:
-        """Pull producers are not there."""
+        """Pull producers are refused."""
         here, _ = pair.connect()
         with pytest.raises(NotImplementedError):
             here.transport.registerProducer(here, False)
@@ -75,7 +75,7 @@ class TestEnding:
     """The end."""
 
     def test_lose(self, pair: Pair) -> None:
-        """All written bytes come before the end, in any amount."""
+        """All written bytes arrive before the end, in any amount."""
         here, there = pair.connect()
         here.transport.registerProducer(here, True)
         here.transport.write(b"x" * 100_000)
@@ -88,7 +88,7 @@ class TestEnding:
         assert not pair.network.connections
 
     def test_abort(self, pair: Pair) -> None:
-        """The bytes on their way are lost."""
+        """Aborting drops the bytes on their way."""
         here, there = pair.connect()
         here.transport.write(b"x")
         here.transport.abortConnection()
@@ -98,7 +98,7 @@ class TestEnding:
         assert (here.lost, there.lost) == ("ConnectionAborted", "ConnectionLost")
 
     def test_abortUnheard(self, pair: Pair) -> None:
-        """While nothing is carried, the other one does not learn of it."""
+        """While the network is held, the peer does not notice the end."""
         here, there = pair.connect()
         pair.network.hold("10.0.0.1", "10.0.0.2")
         here.transport.abortConnection()
@@ -110,7 +110,7 @@ class TestEnding:
 
 
 class TestDialling:
-    """Beginning."""
+    """Connecting to a machine."""
 
     def test_noPort(self, pair: Pair) -> None:
         """Without a listener a connection is refused."""
@@ -119,7 +119,7 @@ class TestDialling:
         assert dialling.failed == "ConnectionRefusedError"
 
     def test_timeout(self, pair: Pair) -> None:
-        """Where nothing is carried one waits, in vain after a while."""
+        """While the network is held, connecting times out."""
         pair.network.hold("10.0.0.2", "10.0.0.1")
         dialling = pair.dial(timeout=3)
         pair.clock.advance(2.9)
@@ -129,7 +129,7 @@ class TestDialling:
         assert pair.answering.made == []
 
     def test_late(self, pair: Pair) -> None:
-        """Where it is carried again in time, the connection comes about."""
+        """If the network recovers before the timeout, the connection is made."""
         pair.network.hold("10.0.0.1", "10.0.0.2")
         dialling = pair.dial(timeout=3)
         pair.clock.advance(1)
@@ -140,7 +140,7 @@ class TestDialling:
         assert (dialling.failed, dialling.made.lost) == ("", "")
 
     def test_stop(self, pair: Pair) -> None:
-        """An attempt can be given up."""
+        """An attempt to connect can be cancelled."""
         pair.network.hold("10.0.0.1", "10.0.0.2")
         dialling = pair.dial()
         connector = pair.one.connectTCP("10.0.0.2", 7, dialling)

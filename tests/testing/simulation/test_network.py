@@ -40,7 +40,7 @@ class TestHost:
         assert len(ports) == 3
 
     def test_dies(self, pair: Pair) -> None:
-        """A connection of a dead node hears nothing more; others learn of its end."""
+        """A connection of a dead machine receives nothing more; its peers notice the end."""
         here, there = pair.connect()
         ticks: list[int] = []
         pair.two.callLater(1, ticks.append, 1)
@@ -57,7 +57,7 @@ class TestTrouble:
     """Trouble on the network."""
 
     def test_hold(self, pair: Pair) -> None:
-        """Nothing is carried one way, everything the other way, and nothing is lost."""
+        """A held direction carries nothing, the other one everything, and no byte is lost."""
         here, there = pair.connect()
         pair.network.hold("10.0.0.1", "10.0.0.2")
         here.transport.write(b"x")
@@ -69,14 +69,14 @@ class TestTrouble:
         assert there.got == b"x"
 
     def test_reset(self, pair: Pair) -> None:
-        """Connections end for both."""
+        """A reset ends the connections at both ends."""
         here, there = pair.connect()
         pair.network.reset("10.0.0.2", "10.0.0.1")
         pair.clock.advance(1)
         assert (here.lost, there.lost) == ("ConnectionLost", "ConnectionLost")
 
     def test_resetOthers(self, pair: Pair) -> None:
-        """Connections of others stay."""
+        """A reset leaves the connections of other machines open."""
         here, _ = pair.connect()
         pair.network.reset("10.0.0.1", "10.0.0.3")
         pair.clock.advance(1)
@@ -87,7 +87,7 @@ class TestTrace:
     """The trace that distinguishes runs."""
 
     def test_same(self) -> None:
-        """The same seed and the same bytes have the same trace; others have another."""
+        """The same seed and the same bytes have the same trace; others have different ones."""
 
         def trace(seed: int, data: bytes) -> str:
             pair = Pair(seed)
@@ -100,7 +100,7 @@ class TestTrace:
         assert len({trace(1, b"x"), trace(2, b"x"), trace(1, b"y")}) == 3
 
     def test_watch(self, pair: Pair) -> None:
-        """Everything that is written can be watched."""
+        """Every write can be watched."""
         seen: list[tuple[str, bytes]] = []
         pair.network.watch = lambda wire, data: seen.append((wire.source.host.address, data))
         here, there = pair.connect()
