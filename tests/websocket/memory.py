@@ -38,7 +38,7 @@ class Socket:
         self._reactor = reactor
 
     def exchange(self, data: bytes) -> bytes:
-        """Send bytes as they are, and give the bytes that come."""
+        """Send bytes unchanged, and return the bytes that come."""
         self.transport.send(data)
         self._reactor.pass_(0)
         return self.transport.take()
@@ -55,7 +55,7 @@ class Socket:
         return head + end
 
     def ask(self, data: bytes = b"") -> bytes:
-        """Send bytes of NATS, and give those that come."""
+        """Send bytes of NATS, and return those that come."""
         self.reader.feed(self.exchange(self.writer.frames(data) if data else b""))
         plain = b""
         while (frame := self.reader.next()) is not None:
@@ -67,7 +67,7 @@ class Socket:
 
     @property
     def ending(self) -> str:
-        """The end of the connection; no text before."""
+        """The close frame of the connection, which must be its only frame."""
         return self.transport.closed
 
     @property

@@ -29,7 +29,7 @@ def answer(more: str = "", accept: str = ACCEPT) -> bytes:
 
 class TestRequest:
     def test_plain(self) -> None:
-        """The request names the host and asks for nothing more than a WebSocket."""
+        """The request names the host and asks only for a WebSocket."""
         assert handshake().request == (
             b"GET /leafnode HTTP/1.1\r\nHost: host:7422\r\nUpgrade: websocket\r\n"
             b"Connection: Upgrade\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
@@ -37,7 +37,7 @@ class TestRequest:
         )
 
     def test_options(self) -> None:
-        """Compression without context takeover, and no masking, are asked for by headers."""
+        """Headers ask for compression without context takeover, and for no masking."""
         asked = handshake(True, False, "/a/b/").request
         assert asked.startswith(b"GET /a/b/leafnode HTTP/1.1\r\n")
         assert f"Sec-WebSocket-Extensions: {OFFER}\r\n".encode() in asked
@@ -46,7 +46,7 @@ class TestRequest:
 
 class TestAnswer:
     def test_agrees(self) -> None:
-        """The answer may come in pieces, with frames behind it."""
+        """The answer may arrive in pieces, followed by frames."""
         shaking = handshake()
         data = answer() + b"\x82\x01"
         shaking.received(data[:50])

@@ -15,7 +15,7 @@ from tests.support import Doorkeeper, World
 
 
 def test_limits() -> None:
-    """The block has its own timeout and interval, or none; all else is of all clients."""
+    """The block's own timeout and interval are in force; other limits are those of all clients."""
     world = World()
     general = world.context.settings
     clients = WebSocketClients(world.context, Websocket(), lambda: None)
@@ -31,7 +31,7 @@ def test_limits() -> None:
 
 
 def test_authorizer() -> None:
-    """An authorizer is made again when the one of all clients changes."""
+    """The authorizer is made again when that of all clients changes."""
     world = World()
     made: list[IAuthorizer] = []
 
@@ -48,7 +48,7 @@ def test_authorizer() -> None:
 
 
 def test_sameAuthorizer() -> None:
-    """Without logins of the block that of all clients decides."""
+    """If the block has no logins, the authorizer of all clients decides."""
     world = World()
     clients = WebSocketClients(world.context, Websocket(), lambda: None)
     context = clients.context
@@ -77,7 +77,7 @@ def test_info() -> None:
 
 
 def test_sameInfo() -> None:
-    """All clients have the lines of one INFO, until anything in it changes."""
+    """All clients share the lines of one INFO until it changes."""
     world = World()
     clients = WebSocketClients(world.context, Websocket(), lambda: None)
     context = clients.context

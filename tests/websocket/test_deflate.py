@@ -35,7 +35,9 @@ def inflate(inflation: Inflation, data: bytes, size: int = 0) -> bytes | CloseRe
 
 
 def test_independent() -> None:
-    """Each message is compressed by itself: zlib decompresses it without those before."""
+    """
+    Each message is compressed independently, so that zlib decompresses it without earlier ones.
+    """
     for _ in range(2):
         data = deflated(b"PING\r\n" * 50)
         assert zlib.decompressobj(-15).decompress(data + b"\0\0\xff\xff") == b"PING\r\n" * 50
@@ -43,19 +45,19 @@ def test_independent() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 7])
 def test_inflates(size: int) -> None:
-    """A message is decompressed in whatever pieces it comes."""
+    """A message is decompressed correctly, whatever pieces it arrives in."""
     assert inflate(Inflation(lambda: 1000), deflated(b"x" * 1000), size) == b"x" * 1000
 
 
 def test_limit() -> None:
-    """A message of exactly the limit passes; one byte more ends the connection."""
+    """A message of exactly the limit is accepted; one byte more ends the connection."""
     inflation = Inflation(lambda: 1000)
     assert inflate(inflation, deflated(b"x" * 1001)) is CloseReason.MESSAGE_TOO_BIG
     assert inflate(inflation, deflated(b"x" * 1000)) == b"x" * 1000
 
 
 def test_bomb() -> None:
-    """A message that decompresses to very much is decompressed only up to the limit."""
+    """A message that decompresses to a huge size is decompressed only up to the limit."""
     made: list[int] = []
 
     class Counting:
@@ -78,12 +80,12 @@ def test_bomb() -> None:
 
 
 def test_damaged() -> None:
-    """Data that is no deflate stream is an invalid payload."""
+    """A message that is no deflate stream is an invalid payload."""
     assert inflate(Inflation(lambda: 10), b"\xff" * 20) is CloseReason.INVALID_FRAME_PAYLOAD_DATA
 
 
 def test_plain() -> None:
-    """A message that is not marked as compressed passes as it is."""
+    """A message that is not marked as compressed is passed on unchanged."""
     inflation = Inflation(lambda: 1)
     proto = FrameProtocol(False, [])
     inflation.frame_inbound_header(proto, Opcode.BINARY, _PLAIN, 3)
@@ -101,7 +103,7 @@ def test_onlyFirst(opcode: Opcode) -> None:
 
 
 def test_controlBetween() -> None:
-    """A control frame between the frames of a compressed message is left alone."""
+    """A control frame between the frames of a compressed message is passed on unchanged."""
     inflation = Inflation(lambda: 1000)
     proto = FrameProtocol(False, [])
     data = deflated(b"y" * 500)

@@ -69,7 +69,7 @@ class TestReader:
     @pytest.mark.parametrize("size", [0, 1, 3, 5])
     @pytest.mark.parametrize("length", [0, 1, 125, 126, 127, 1000, 65535, 65536])
     def test_lengths(self, length: int, size: int) -> None:
-        """A frame of any length comes through in whatever pieces it arrives."""
+        """A frame of any length is read correctly, whatever pieces it arrives in."""
         if size and length > 1000:
             size *= 1000
         payload = bytes(i % 251 for i in range(length))
@@ -77,7 +77,7 @@ class TestReader:
         assert readAll(FrameReader(True), data, size) == (payload + b"PING\r\n", [])
 
     def test_text(self) -> None:
-        """Text is taken as bytes, although they are no UTF-8."""
+        """A text message is accepted as bytes, even if they are not UTF-8."""
         assert readAll(FrameReader(True), frame(0x81, b"\xff\xfe")) == (b"\xff\xfe", [])
 
     @pytest.mark.parametrize("size", [0, 1])
@@ -96,7 +96,7 @@ class TestReader:
         assert controls == [ControlFrame(Opcode.PING, b"ping"), ControlFrame(Opcode.PONG)]
 
     def test_unmasked(self) -> None:
-        """A peer that does not mask is understood where that was agreed on."""
+        """Unmasked frames are accepted if both sides agreed on it."""
         data = frame(0x82, b"abc", b"") + frame(0x89, b"x", b"")
         assert readAll(FrameReader(False), data) == (b"abc", [ControlFrame(Opcode.PING, b"x")])
 
@@ -109,7 +109,7 @@ class TestReader:
         ],
     )
     def test_close(self, payload: bytes, control: ControlFrame) -> None:
-        """A close frame may have a code, and a reason behind it."""
+        """A close frame may have a code, followed by a reason."""
         assert readAll(FrameReader(True), frame(0x88, payload)) == (b"", [control])
 
     @pytest.mark.parametrize(
@@ -133,13 +133,13 @@ class TestReader:
         ],
     )
     def test_violations(self, data: bytes, code: int) -> None:
-        """A frame that RFC 6455 forbids ends the connection with the code for it."""
+        """A frame that RFC 6455 forbids ends the connection with the right code."""
         with pytest.raises(FramingError) as caught:
             readAll(FrameReader(True), data)
         assert caught.value.code == code
 
     def test_compressed(self) -> None:
-        """Compressed messages, in one frame or several, stand beside others."""
+        """Compressed messages, in one frame or several, are read among others."""
         data = deflated(b"x" * 5000)
         stream = (
             frame(0xC2, data) + frame(0x82, b"abc") + frame(0x42, data[:5]) + frame(0x80, data[5:])
@@ -159,7 +159,7 @@ class TestReader:
         st.integers(1, 400),
     )
     def test_cuts(self, messages: list[tuple[bytes, bool]], size: int) -> None:
-        """However messages are cut into frames and reads, the bytes are the same."""
+        """The bytes are the same, however messages are divided into frames and reads."""
         data = b""
         for payload, isCut in messages:
             if isCut:
@@ -187,19 +187,19 @@ def received(data: bytes, isClient: bool) -> list[tuple[bool, bytes]]:
 class TestWriter:
     @pytest.mark.parametrize("length", [1, 125, 126, 65535, 65536])
     def test_lengths(self, length: int) -> None:
-        """All that is flushed at once is one frame."""
+        """All data that is flushed at once is one frame."""
         data = b"x" * length
         assert received(FrameWriter().frames(data), True) == [(True, data)]
 
     def test_masks(self) -> None:
-        """Frames to a server are masked, each with another key."""
+        """Frames to a server are masked, each with its own key."""
         writer = FrameWriter(isMasked=True)
         first, second = writer.frames(b"abcdef"), writer.frames(b"abcdef")
         assert first != second
         assert received(first + second, False) == [(True, b"abcdef"), (True, b"abcdef")]
 
     def test_browsers(self) -> None:
-        """Browsers get messages of limited length."""
+        """Messages to browsers have a limited length."""
         messages = received(FrameWriter(longest=10).frames(b"x" * 25), True)
         assert messages == [(True, b"x" * 10), (True, b"x" * 10), (True, b"x" * 5)]
 
@@ -234,13 +234,13 @@ class TestWriter:
         assert FrameWriter().close(code, reason) == bytes((0x88, len(payload))) + payload
 
     def test_control(self) -> None:
-        """A PONG carries what the PING had."""
+        """A PONG carries the payload of its PING."""
         assert FrameWriter().control(Opcode.PONG, b"ab") == b"\x8a\x02ab"
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 64, 1001])
 def test_masked(length: int) -> None:
-    """The mask repeats every four bytes, and the same mask takes it off again."""
+    """A mask repeats every four bytes; applying it again removes it."""
     data = bytes(i % 256 for i in range(length))
     assert masked(data, KEY) == bytes(byte ^ KEY[i % 4] for i, byte in enumerate(data))
     assert masked(masked(data, KEY), KEY) == data

@@ -20,7 +20,7 @@ class TestOriginOf:
         ],
     )
     def test_parts(self, url: str, origin: Origin) -> None:
-        """The port of the scheme stands for one that is not given."""
+        """An origin without a port has the default port of its scheme."""
         assert originOf(url) == origin
 
     @pytest.mark.parametrize(
@@ -34,18 +34,18 @@ class TestOriginOf:
         ],
     )
     def test_refusesOthers(self, url: str, problem: str) -> None:
-        """A malformed origin is an error that gives the reason."""
+        """A malformed origin is an error with the reason."""
         with pytest.raises(ValueError, match=problem):
             originOf(url)
 
 
 class TestOriginCheck:
     def test_anyWithoutRules(self) -> None:
-        """Without rules every page may connect, also one whose origin cannot be read."""
+        """Without rules, every origin may connect, even a malformed one."""
         assert OriginCheck().problem("nonsense", "h", False) == ""
 
     def test_programsHaveNone(self) -> None:
-        """A request without an origin comes from a program and passes every rule."""
+        """A request without an origin comes from a program and may connect under every rule."""
         check = OriginCheck.fromSettings(True, ["http://a.com"])
         assert check.problem("", "b.com", False) == ""
 
@@ -61,21 +61,21 @@ class TestOriginCheck:
         ],
     )
     def test_same(self, origin: str, host: str, isTLS: bool, problem: str) -> None:
-        """Scheme, host and port must be those of the request."""
+        """With the rule of the same origin, scheme, host and port must be those of the request."""
         assert OriginCheck(isSame=True).problem(origin, host, isTLS) == problem
 
     def test_allowed(self) -> None:
-        """Only origins of the list may connect."""
+        """Only listed origins may connect."""
         check = OriginCheck.fromSettings(False, ["https://a.com", "http://b.com:8080"])
         assert check.problem("https://a.com", "x", True) == ""
         assert check.problem("http://b.com:8080", "x", True) == ""
         assert check.problem("http://a.com", "x", True) == "not in the allowed list"
 
     def test_bothRules(self) -> None:
-        """With both rules an origin has to satisfy both."""
+        """With both rules, an origin must satisfy both."""
         check = OriginCheck.fromSettings(True, ["http://a.com"])
         assert check.problem("http://b.com", "b.com", False) == "not in the allowed list"
 
     def test_unreadable(self) -> None:
-        """With a rule, an origin that cannot be read is refused."""
+        """With a rule, a malformed origin is refused."""
         assert "http or https" in OriginCheck(isSame=True).problem("null", "a.com", False)

@@ -18,7 +18,7 @@ from tests.websocket.memory import CONNECT, REQUEST, WebSocketBroker
 
 class TestHandshake:
     def test_session(self) -> None:
-        """After the handshake the connection is a client as any other."""
+        """After the handshake, the connection is a client like any other."""
         broker = WebSocketBroker()
         socket = broker.dial()
         assert socket.upgrade().startswith(b"HTTP/1.1 101 ")
@@ -29,14 +29,14 @@ class TestHandshake:
         )
 
     def test_noSessionBefore(self) -> None:
-        """Before the handshake there is no client, and no number for one."""
+        """Before the handshake, the connection is no client, and has no client id."""
         broker = WebSocketBroker()
         socket = broker.dial()
         socket.exchange(b"GET / HTTP/1.1\r\n")
         assert broker.broker.clientContext.connections.total == 0
 
     def test_late(self) -> None:
-        """A connection that does not shake hands in time is cut."""
+        """A connection that does not complete the handshake in time is cut."""
         broker = WebSocketBroker()
         socket = broker.dial()
         broker.memory.advance(1.9)
@@ -47,7 +47,7 @@ class TestHandshake:
         assert not broker.service.handshakes
 
     def test_lateAfterRefusals(self) -> None:
-        """Requests that are refused do not buy time."""
+        """Refused requests do not extend the time for the handshake."""
         broker = WebSocketBroker()
         socket = broker.dial()
         for _ in range(3):
@@ -56,13 +56,13 @@ class TestHandshake:
         assert socket.ending == "aborted"
 
     def test_noRequest(self) -> None:
-        """A text that is no request is answered and closed."""
+        """Input that is no request gets an answer, and the connection is closed."""
         socket = WebSocketBroker().dial()
         assert socket.exchange(b"PING\r\n\r\n").startswith(b"HTTP/1.1 400 Bad Request\r\n")
         assert socket.ending == "lost"
 
     def test_leaves(self) -> None:
-        """A connection that ends before the handshake leaves nothing."""
+        """A connection that ends before the handshake leaves no state."""
         broker = WebSocketBroker()
         socket = broker.dial()
         assert broker.service.handshakes
@@ -71,7 +71,7 @@ class TestHandshake:
         assert not broker.service.handshakes
 
     def test_full(self) -> None:
-        """A client too many gets the error, and is closed with the code for it."""
+        """A client over the limit gets the error, and is closed with the right code."""
         broker = WebSocketBroker(rest="max_connections: 1")
         broker.client()
         socket = broker.dial()
@@ -82,7 +82,7 @@ class TestHandshake:
 
 class TestFrames:
     def test_compressed(self) -> None:
-        """A long payload is compressed by both sides."""
+        """Long payloads are compressed in both directions."""
         broker = WebSocketBroker("compression: true")
         socket = broker.dial()
         socket.writer = FrameWriter(isMasked=True, isCompressed=True)
@@ -95,7 +95,7 @@ class TestFrames:
         assert said == b"PONG\r\nMSG a 1 100000\r\n%b\r\n" % data
 
     def test_bomb(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """A message that decompresses to more than a payload may have ends the connection."""
+        """A message that decompresses to more than the maximum payload ends the connection."""
         broker = WebSocketBroker("compression: true", "max_payload: 1000")
         socket = broker.dial()
         socket.upgrade(Sec_WebSocket_Extensions="permessage-deflate")
@@ -128,7 +128,9 @@ class TestFrames:
         assert socket.ask(CONNECT).endswith(b"PONG\r\n")
 
     def test_slow(self) -> None:
-        """A client that takes nothing is cut when too much waits for it, frames and all."""
+        """
+        A client that does not read is cut when its waiting output is too large, including frames.
+        """
         broker = WebSocketBroker(rest="max_payload: 1000, max_pending: 10000")
         slow, fast = broker.client(), broker.client()
         slow.ask(b"SUB a 1\r\n")
@@ -139,7 +141,7 @@ class TestFrames:
         assert broker.broker.clientContext.connections.slow == {"Slow Consumer (Pending Bytes)": 1}
 
     def test_writeDeadline(self) -> None:
-        """A client that takes nothing for too long is cut."""
+        """A client that does not read is cut after the write deadline."""
         broker = WebSocketBroker(rest='write_deadline: "1s"')
         slow, fast = broker.client(), broker.client()
         slow.ask(b"SUB a 1\r\n")
@@ -160,7 +162,7 @@ class TestFrames:
         assert closed.reason == "Client Closed"
 
     def test_endOfInput(self) -> None:
-        """A client that sends no more gets the remaining output, and a close frame."""
+        """A client that ends its input gets the remaining output, and a close frame."""
         broker = WebSocketBroker()
         socket = broker.client()
         socket.transport.send(socket.writer.frames(b"PING\r\n"))
@@ -174,7 +176,7 @@ class TestLogins:
         [("u=bob; p=secret", True), ("u=bob; p=wrong", False), ("x=bob; p=secret", False)],
     )
     def test_cookies(self, cookie: str, isIn: bool) -> None:
-        """Cookies stand for members of CONNECT."""
+        """Cookies fill in fields of CONNECT."""
         broker = WebSocketBroker(
             "user_cookie: u, pass_cookie: p",
             "authorization { users: [ {user: bob, password: secret} ] }",
@@ -185,7 +187,7 @@ class TestLogins:
         assert (socket.ask(CONNECT) == b"PONG\r\n") is isIn
 
     def test_connectWins(self) -> None:
-        """A member of CONNECT takes precedence over the cookie."""
+        """A field of CONNECT wins over the cookie."""
         broker = WebSocketBroker("token_cookie: t", "authorization { token: right }")
         socket = broker.dial()
         socket.upgrade(Cookie="t=right")
@@ -220,7 +222,7 @@ class TestLogins:
         assert socket.closeCode == 1008
 
     def test_pings(self) -> None:
-        """The block's own interval is that of PING."""
+        """The PING interval is the block's own."""
         broker = WebSocketBroker('ping_interval: "3s"')
         socket = broker.client()
         broker.memory.advance(7)
@@ -245,14 +247,14 @@ class TestProxied:
 
     @pytest.mark.parametrize("header", WRONG)
     def test_malformed(self, header: bytes) -> None:
-        """A malformed proxy header cuts the connection."""
+        """A malformed header of the proxy cuts the connection."""
         broker = WebSocketBroker(rest="proxy_protocol: true")
         socket = broker.dial()
         assert socket.exchange(header + REQUEST % (b"/", b"")) == b""
         assert socket.ending == "aborted"
 
     def test_late(self) -> None:
-        """A connection that says nothing is cut; one that is gone leaves nothing."""
+        """A silent connection is cut; one that has ended leaves no state."""
         broker = WebSocketBroker(rest="proxy_protocol: true")
         socket, gone = broker.dial(), broker.dial()
         gone.transport.hangUp()
@@ -260,6 +262,6 @@ class TestProxied:
         assert socket.ending == "aborted"
 
     def test_notAsked(self) -> None:
-        """Without the setting a header is no request."""
+        """Without the setting, a proxy's header is refused like any malformed request."""
         socket = WebSocketBroker().dial()
         assert socket.exchange(FIRST + REQUEST % (b"/", b"")).startswith(b"HTTP/1.1 400")

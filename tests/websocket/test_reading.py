@@ -22,7 +22,7 @@ websocket {
 
 
 def test_values() -> None:
-    """Every key has its place in the settings."""
+    """Every key is stored in its setting."""
     websocket = settingsOf(WHOLE).websocket
     assert websocket is not None
     assert websocket.tls is not None
@@ -48,7 +48,7 @@ def test_values() -> None:
 
 
 def test_defaults() -> None:
-    """A block without a port listens nowhere and needs nothing."""
+    """A block without a port needs no other key, and opens no port."""
     assert settingsOf("websocket {}").websocket == Websocket()
     assert settingsOf("port: 1").websocket is None
 
@@ -95,7 +95,7 @@ def test_defaults() -> None:
     ],
 )
 def test_problems(block: str, rest: str, problem: str) -> None:
-    """A block that nats-server refuses is refused, in its words."""
+    """A block that nats-server refuses is refused with nats-server's words."""
     complaints = complaintsOf(f"websocket {{ {block} }}\n{rest}")
     assert any(problem in complaint for complaint in complaints), complaints
 

@@ -36,7 +36,7 @@ class TestLogins:
         assert loginSettings(settings, Websocket(tls=tls)).tls is tls
 
     def test_onlyHere(self) -> None:
-        """A login of the block is asked for over WebSocket, and of no other client."""
+        """The block's logins are required over WebSocket, and not from other clients."""
         broker = WebSocketBroker("authorization { user: u, password: p }")
         socket = broker.dial()
         socket.upgrade()
@@ -50,7 +50,7 @@ class TestLogins:
         assert broker.memory.connect({"verbose": False}).request(b"PING\r\n") == b"PONG\r\n"
 
     def test_guests(self) -> None:
-        """The block's own no_auth_user is who guests over WebSocket are."""
+        """A client over WebSocket without a login is the block's no_auth_user."""
         broker = WebSocketBroker("no_auth_user: b", USERS)
         socket = broker.client()
         socket.ask(b"SUB a 1\r\n")
@@ -58,7 +58,7 @@ class TestLogins:
         assert facts.user == "b"
 
     def test_reload(self) -> None:
-        """A reload of the users holds for clients over WebSocket."""
+        """A reload of the users applies to clients over WebSocket."""
         text = 'websocket {{ listen: "127.0.0.1:8080", no_tls: true\n no_auth_user: b\n}}\n{}'
         broker = WebSocketBroker("no_auth_user: b", USERS)
         new = USERS.replace("x", "z")
@@ -73,14 +73,14 @@ class TestLogins:
 class TestReload:
     @pytest.mark.parametrize("change", ["compression: true", "same_origin: true"])
     def test_refuses(self, change: str) -> None:
-        """The block does not change while the broker runs."""
+        """A reload that changes the block is refused."""
         broker = WebSocketBroker()
         text = f'websocket {{ listen: "127.0.0.1:8080", no_tls: true, {change} }}'
         with pytest.raises(ReloadError, match="config reload not supported for Websocket"):
             broker.broker.reload(settingsOf(text))
 
     def test_same(self) -> None:
-        """A reload that leaves the block as it is goes through."""
+        """A reload that does not change the block succeeds."""
         broker = WebSocketBroker()
         broker.broker.reload(
             settingsOf('websocket { listen: "127.0.0.1:8080", no_tls: true }\nmax_payload: 9')
@@ -90,7 +90,7 @@ class TestReload:
 
 class TestListening:
     def test_announces(self) -> None:
-        """The log names the address, and warns where TLS is missing."""
+        """The log names the address, and warns if TLS is missing."""
         with logLines() as lines:
             broker = WebSocketBroker()
         assert "Listening for websocket clients on ws://0.0.0.0:8080" in "\n".join(lines)
@@ -102,7 +102,7 @@ class TestListening:
         [("", {}), ('handshake_timeout: "3s"', {"handshake_timeout": 3_000_000_000})],
     )
     def test_varz(self, option: str, shown: dict[str, Any]) -> None:
-        """The page shows the block as nats-server does, without secrets."""
+        """The page C{/varz} shows the block as nats-server does, without secrets."""
         broker = WebSocketBroker(
             'compression: true, origins: ["http://a"], authorization { user: u, password: p }\n'
             + option
@@ -123,7 +123,7 @@ class TestListening:
         }
 
     def test_connz(self) -> None:
-        """A client over WebSocket is one on the page of connections, and in the log."""
+        """A client over WebSocket is shown on C{/connz} and in the log."""
         broker = WebSocketBroker()
         broker.client(X_Forwarded_For="10.1.2.3")
         (session,) = broker.broker.clientContext.connections
@@ -131,7 +131,7 @@ class TestListening:
         assert str(session).startswith("10.1.2.3/127.0.0.1:50001 - wid:1")
 
     def test_stops(self) -> None:
-        """When the broker stops, connections that are no WebSockets yet are cut."""
+        """When the broker stops, connections that have not completed the handshake are cut."""
         broker = WebSocketBroker()
         waiting, client = broker.dial(), broker.client()
         broker.broker.stopService()
@@ -141,7 +141,7 @@ class TestListening:
         assert client.closeCode == 1001
 
     def test_noLeafnodes(self) -> None:
-        """Where no leafnodes are expected, one is sent away after the handshake."""
+        """A leafnode that connects to a broker without leafnodes is closed after the handshake."""
         broker = WebSocketBroker()
         socket = broker.dial()
         assert socket.upgrade(b"/leafnode").startswith(b"HTTP/1.1 101 ")
@@ -153,7 +153,7 @@ class TestAdopted:
 
     @pytest.fixture
     def dialled(self, monkeypatch: pytest.MonkeyPatch) -> tuple[Socket, list[tuple[int, str]]]:
-        """A connection, and the ends that are reported."""
+        """A connection, and the list of reported ends."""
         monkeypatch.setattr(AcceptedWebSocket, "adoption", Adoption(77))
         broker = WebSocketBroker(rest='leafnodes { listen: "127.0.0.1:7422" }')
         ends: list[tuple[int, str]] = []
@@ -168,12 +168,12 @@ class TestAdopted:
         assert ends == []
 
     def test_leafnode(self, dialled: tuple[Socket, list[tuple[int, str]]]) -> None:
-        """A leafnode is no client."""
+        """A leafnode does not count as a client."""
         socket, ends = dialled
         socket.upgrade(b"/leafnode")
         assert ends == [(77, "")]
 
 
 def test_tlsFrom() -> None:
-    """Without a block there is no TLS."""
+    """Without a block, there is no TLS."""
     assert tlsFrom(Websocket()) is None

@@ -20,9 +20,7 @@ TO_SERVER = FrameWriter(isMasked=True)
 
 
 class Session:
-    """
-    A session that closes as one of ours does.
-    """
+    """A session that closes its transport like the real ones."""
 
     def __init__(self, above: Above) -> None:
         self.above = above
@@ -118,14 +116,14 @@ def socket() -> Socket:
 
 class TestOutput:
     def test_frames(self, socket: Socket) -> None:
-        """The session's output goes out in frames; an empty write is no frame."""
+        """The session's output is sent in frames; an empty write makes no frame."""
         socket.transport.write(b"PONG\r\n")
         socket.transport.write(b"")
         socket.transport.writeSequence([b"a", b"b"])
         assert socket.stream.written == b"\x82\x06PONG\r\n\x82\x02ab"
 
     def test_addresses(self, socket: Socket) -> None:
-        """The addresses are those of what carries the frames."""
+        """The addresses are those of the connection that carries the frames."""
         assert (socket.transport.getPeer(), socket.transport.getHost()) == ("peer", "host")
 
     def test_farewell(self, socket: Socket) -> None:
@@ -139,14 +137,16 @@ class TestOutput:
         assert socket.stream.calls == ["lose"]
 
     def test_abort(self, socket: Socket) -> None:
-        """A connection that is cut ends without a frame."""
+        """A connection that is cut ends without a close frame."""
         socket.transport.abortConnection()
         socket.transport.loseConnection()
         assert socket.stream.written == b""
         assert socket.stream.calls == ["abort"]
 
     def test_full(self, socket: Socket) -> None:
-        """The session learns when what carries the frames is full, and when it is not."""
+        """
+        The session is notified when the connection below is full, and when it is free again.
+        """
         calls: list[str] = []
 
         class Producer:
@@ -188,7 +188,7 @@ class TestInput:
         assert socket.stream.written == b"\x8a\x03999"
 
     def test_close(self, socket: Socket) -> None:
-        """A close frame is answered with its code behind what the session still says."""
+        """A close frame is answered with the same code after the session's last output."""
         socket.receive(TO_SERVER.frames(b"x") + TO_SERVER.close(1000, b"bye"))
         assert socket.above.isEnded
         assert socket.stream.written == b"\x88\x05\x03\xe8bye"
@@ -197,14 +197,19 @@ class TestInput:
         assert socket.came == b"x"
 
     def test_violation(self, socket: Socket, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """Input that is no WebSocket ends the session, with the code for it in the last frame."""
+        """
+        Input that is no WebSocket frame ends the session, with the right code in the close frame.
+        """
         socket.receive(b"\x82\x01x")
         assert socket.above.session.reason == "Read Error"
         assert b"\x03\xea" in socket.stream.written
         assert not socket.stream.isReading
 
     def test_pause(self, socket: Socket) -> None:
-        """A session that wants no more gets no more, and first what was read already later."""
+        """
+        A paused session gets no more input; after it resumes, input that was already read comes in
+        a later turn.
+        """
         socket.above.pauseAfter = 1
         socket.receive(
             TO_SERVER.frames(b"a") + TO_SERVER.control(Opcode.PONG) + TO_SERVER.frames(b"b")
@@ -216,7 +221,7 @@ class TestInput:
         assert (socket.came, socket.stream.isReading) == (b"ab", True)
 
     def test_resume(self, socket: Socket) -> None:
-        """With nothing left, reading goes on at once."""
+        """If no input is left over, reading resumes at once."""
         socket.transport.pauseProducing()
         socket.transport.resumeProducing()
         assert socket.stream.isReading

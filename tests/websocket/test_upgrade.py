@@ -34,9 +34,7 @@ AGREED = (
 
 
 def asking(changes: dict[str, str | None] | None = None, line: str = "GET / HTTP/1.1") -> bytes:
-    """
-    A request. A header that is changed to C{None} is left out.
-    """
+    """A request. A header whose value is C{None} is left out."""
     headers: dict[str, str | None] = {**HEADERS, **(changes or {})}
     lines = [line, *(f"{name}: {value}" for name, value in headers.items() if value is not None)]
     return "".join(f"{header}\r\n" for header in [*lines, ""]).encode()
@@ -62,7 +60,7 @@ def test_acceptKey() -> None:
 
 class TestAccepting:
     def test_plain(self) -> None:
-        """The answer names the key and nothing that was not asked for."""
+        """The answer has the key, and nothing that the request did not ask for."""
         handshake = Handshake(compression=True)
         assert handshake.received(asking()) == AGREED + b"\r\n"
         assert handshake.upgrade == Upgrade()
@@ -70,14 +68,14 @@ class TestAccepting:
         assert handshake.reports == []
 
     def test_pieces(self) -> None:
-        """A request may come byte by byte."""
+        """A request may arrive byte by byte."""
         handshake = Handshake()
         answers = [handshake.received(bytes([byte])) for byte in asking()]
         assert b"".join(answers) == AGREED + b"\r\n"
         assert answers[-1]
 
     def test_everything(self) -> None:
-        """Compression, no masking and headers of the settings stand in nats-server's order."""
+        """Compression, no masking and configured headers are in nats-server's order."""
         handshake = Handshake(compression=True, headers={"X-One": "1"})
         request = asking(
             {
@@ -93,7 +91,7 @@ class TestAccepting:
         assert handshake.upgrade == Upgrade(isCompressed=True, isMasked=False)
 
     def test_noCompression(self) -> None:
-        """Compression that the settings do not offer is not agreed on."""
+        """Compression is not agreed on if the settings do not offer it."""
         assert not upgraded({"Sec-WebSocket-Extensions": "permessage-deflate"}).isCompressed
 
     @pytest.mark.parametrize(
@@ -101,23 +99,23 @@ class TestAccepting:
         [("/", False), ("/leafnode", True), ("/some/leafnode?x=/y", True), ("/leafnodes", False)],
     )
     def test_paths(self, path: str, isLeafnode: bool) -> None:
-        """The end of the path tells leafnodes from clients."""
+        """The end of the path distinguishes leafnodes from clients."""
         assert upgraded({}, f"GET {path} HTTP/1.1").isLeafnode is isLeafnode
 
     def test_cookies(self) -> None:
-        """Configured cookies become members of CONNECT. Others are ignored."""
+        """Configured cookies become fields of CONNECT. Other cookies are ignored."""
         cookie = 'a=1; user="bob"; other=x; token=t=t; flag'
         known = {"user": "user", "token": "auth_token", "jwt": "jwt"}
         credentials = upgraded({"Cookie": cookie}, cookies=known).credentials
         assert dict(credentials) == {"user": "bob", "auth_token": "t=t"}
 
     def test_noCookiesForLeafnodes(self) -> None:
-        """Leafnodes log in with CONNECT alone."""
+        """Cookies of leafnodes are ignored."""
         line = "GET /leafnode HTTP/1.1"
         assert not upgraded({"Cookie": "user=x"}, line, cookies={"user": "user"}).credentials
 
     def test_secrets(self) -> None:
-        """Credentials are not in the text of an upgrade."""
+        """Credentials are not in the representation of an upgrade."""
         upgrade = upgraded({"Cookie": "t=canary"}, cookies={"t": "auth_token"})
         assert "canary" not in repr(upgrade)
 
@@ -125,7 +123,7 @@ class TestAccepting:
         ("text", "address"), [("10.0.0.1", "10.0.0.1"), ("::1", "::1"), ("a, b", ""), ("x", "")]
     )
     def test_forwarded(self, text: str, address: str) -> None:
-        """A proxy may name one address, and nothing else."""
+        """One address from a proxy is accepted; anything else is ignored."""
         assert upgraded({"X-Forwarded-For": text}).forwardedFor == address
 
     @pytest.mark.parametrize(
@@ -142,7 +140,7 @@ class TestAccepting:
         assert (upgrade.isBrowser, upgrade.isSafari) == (isBrowser, isSafari)
 
     def test_early(self) -> None:
-        """Frames that come with the request, before the answer, end the connection."""
+        """Frames that arrive with the request, before the answer, end the connection."""
         handshake = Handshake()
         assert handshake.received(asking() + b"\x82") == b""
         assert handshake.isOver
@@ -187,7 +185,7 @@ class TestRefusing:
     def test_reasons(
         self, changes: dict[str, str | None], line: str, status: str, reason: str
     ) -> None:
-        """Each fault has its status; the reason is for the log alone."""
+        """Each fault has its status; the reason is only logged."""
         handshake = Handshake(origins=OriginCheck.fromSettings(False, ["http://good"]))
         assert handshake.received(asking(changes, line or "GET / HTTP/1.1")) == refusal(status)
         assert handshake.reports == [f"websocket handshake error: {reason}"]
@@ -199,8 +197,8 @@ class TestRefusing:
     )
     def test_body(self, header: str, value: str) -> None:
         """
-        A request with a body is refused before the body comes, and what comes is not taken for
-        another request or for frames.
+        A request with a body is refused before the body arrives, and the body is not taken for a
+        request or frames.
         """
         handshake = Handshake()
         assert handshake.received(asking({header: value})) == refusal("400 Bad Request")
@@ -210,12 +208,12 @@ class TestRefusing:
         assert handshake.reports == ["websocket handshake error: request with a body"]
 
     def test_noBody(self) -> None:
-        """A length of nothing is no body."""
+        """A request with a content length of 0 has no body."""
         assert upgraded({"Content-Length": "0"}) == Upgrade()
 
     @pytest.mark.parametrize("more", [1000 - len(HEADERS), 1001 - len(HEADERS)])
     def test_headers(self, more: int) -> None:
-        """A thousand headers are read, and not one more."""
+        """A request may have a thousand headers, and not one more."""
         handshake = Handshake()
         answer = handshake.received(asking({f"X{number}": "" for number in range(more)}))
         isTooMany = len(HEADERS) + more > 1000
@@ -256,7 +254,7 @@ class TestRefusing:
         assert "canary" not in f"{answer!r}{handshake.reports}"
 
     def test_asksAgain(self) -> None:
-        """After a refusal the connection may ask again."""
+        """After a refusal, the client may send another request."""
         handshake = Handshake()
         assert handshake.received(asking({"Sec-WebSocket-Version": "1"})).startswith(
             b"HTTP/1.1 400"
@@ -264,7 +262,7 @@ class TestRefusing:
         assert handshake.received(asking()) == AGREED + b"\r\n"
 
     def test_closes(self) -> None:
-        """A client that wants no other request is closed after the refusal."""
+        """A client that wants to close after its request is closed after the refusal."""
         handshake = Handshake()
         answer = handshake.received(asking({"Connection": "close"}))
         assert answer == refusal("400 Bad Request", b"Connection: close\r\n")
@@ -280,7 +278,7 @@ class TestRefusing:
         ],
     )
     def test_noRequest(self, data: bytes, status: bytes) -> None:
-        """Input that is no request, or is too long, is answered once, and the connection ends."""
+        """Input that is no request, or is too long, gets one answer, and the connection ends."""
         handshake = Handshake()
         answer = handshake.received(data)
         assert answer.startswith(b"HTTP/1.1 " + status)
@@ -305,5 +303,5 @@ class TestRefusing:
     ],
 )
 def test_offersDeflate(values: list[str], offered: tuple[bool, bool]) -> None:
-    """Compression is offered with or without context takeover."""
+    """Compression is offered both with and without context takeover."""
     assert offersDeflate(values) == offered

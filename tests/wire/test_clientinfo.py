@@ -31,7 +31,7 @@ class TestInfo:
     """The description of a client."""
 
     def test_orderOfFields(self) -> None:
-        """All fields have nats-server's names, in its order."""
+        """All fields have nats-server's names and order."""
         info = ClientInfo(
             start=1.5,
             host="h",
@@ -60,7 +60,7 @@ class TestInfo:
         assert compact(described(INFO)) == b'{"acc":"B","rtt":5}'
 
     def test_escapes(self) -> None:
-        """Names are written as Go writes them, and nothing ends the line."""
+        """Names are escaped as in Go, and cannot end the line."""
         name = 'a"\\<&>\r\nX: y\u2028\ud800\x7f\u00f6'
         text = compact({"name": name, "tags": ["a", 1, None, True]})
         assert b"\r" not in text
@@ -73,18 +73,18 @@ class TestStamped:
     """Messages with the requestor's identity."""
 
     def test_noHeaders(self) -> None:
-        """A message without headers gets some."""
+        """A message without headers gets a header block with the identity."""
         assert stamped(b"hi", 0, INFO) == (b"NATS/1.0\r\n" + OURS + b"hi", 10 + len(OURS))
 
     def test_headers(self) -> None:
-        """Headers are kept as they are, in order, and ours comes last."""
+        """Headers are kept unchanged, in order; the identity comes last."""
         before = block(b"B: 1", b"a:2", b"B: 3")
         body, length = stamped(before + b"hi", len(before), INFO)
         assert body == before[:-2] + OURS + b"hi"
         assert body[length:] == b"hi"
 
     def test_status(self) -> None:
-        """A status is kept."""
+        """A status line is kept."""
         before = b"NATS/1.0 100 Idle\r\n\r\n"
         assert stamped(before, len(before), INFO)[0] == b"NATS/1.0 100 Idle\r\n" + OURS
 
@@ -104,7 +104,7 @@ class TestStamped:
         ],
     )
     def test_forged(self, forged: bytes) -> None:
-        """No other description of the requestor is left, in any spelling and any number."""
+        """Every forged identity is removed, in any spelling and number."""
         before = block(b"A: 1", forged, b"B: 2")
         body, length = stamped(before + b"hi", len(before), INFO)
         assert body == block(b"A: 1", b"B: 2")[:-2] + OURS + b"hi"
@@ -113,8 +113,7 @@ class TestStamped:
     @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\r\n"])
     def test_oddLineEnds(self, end: bytes) -> None:
         """
-        A forged header is removed also behind anything that some reader takes for the end of a
-        line.
+        A forged header is removed after every byte that some parser takes for the end of a line.
         """
         before = block(b"A: 1" + end + b"Nats-Request-Info: x" + end + b"B: 2")
         body, _ = stamped(before, len(before), INFO)
@@ -123,11 +122,11 @@ class TestStamped:
 
     @pytest.mark.parametrize("junk", [b"abcd", b"\r\n", b"Nats-Request-Info: x\r\n\r\n", b"NATS"])
     def test_noBlock(self, junk: bytes) -> None:
-        """A text that is no header block is left out."""
+        """Bytes that are no header block are left out."""
         assert stamped(junk + b"hi", len(junk), INFO)[0] == b"NATS/1.0\r\n" + OURS + b"hi"
 
     def test_unfinished(self) -> None:
-        """A block without its end gets one."""
+        """A header block without an end gets one."""
         assert stamped(b"NATS/1.0hi", 8, INFO)[0] == b"NATS/1.0\r\n" + OURS + b"hi"
 
     @given(
@@ -142,7 +141,7 @@ class TestStamped:
         )
     )
     def test_anyReader(self, parts: list[bytes]) -> None:
-        """Whatever a client sends, readers of headers find one answer, and it is ours."""
+        """Whatever a client sends, every parser of headers finds one identity, and the broker's."""
         before = b"NATS/1.0\r\n" + b"".join(parts) + b"\r\n\r\n"
         body, length = stamped(before + b"hi", len(before), INFO)
         assert body[length:] == b"hi"
@@ -156,7 +155,7 @@ class TestStamped:
         assert values in ([], ['{"acc":"B","rtt":5}'])
 
     def test_ourReader(self) -> None:
-        """natsbroker's own reader finds it too."""
+        """natsbroker's own parser finds the broker's identity too."""
         body, length = stamped(b"", 0, INFO)
         assert Headers.fromBlock(body[:length]).getAll("nats-request-info", anyCase=True) == [
             '{"acc":"B","rtt":5}'
@@ -167,19 +166,19 @@ class TestStamped:
     "text", [b"", b"Nats-Request-Info: [1]\r\n", b"Nats-Request-Info: {\r\n", b"A: b\r\n"]
 )
 def test_unreadable(text: bytes) -> None:
-    """A block without a description that can be read has an empty one."""
+    """A block without a readable identity gives an empty one."""
     assert readStamp(b"NATS/1.0\r\n" + text + b"\r\n") == {}
     assert readStamp(b"") == {}
 
 
 def test_readStamp() -> None:
-    """A description that was written is read again."""
+    """A written identity is read again."""
     body, length = stamped(b"hi", 0, INFO)
     assert readStamp(body[:length]) == described(INFO)
 
 
 def test_eventId() -> None:
-    """Letters and digits, 22 of them, and others each time."""
+    """An event id has 22 letters and digits, different each time."""
     random = Random(1)
     one, other = eventId(random), eventId(random)
     assert len(one) == len(other) == 22

@@ -50,7 +50,7 @@ def columns(rows: Sequence[Row], damaged: tuple[int, ...] = ()) -> Any:
 
 
 def rowsOf(frame: ColumnFrame) -> list[Row]:
-    """The rows of a frame, empty where a column is not given."""
+    """The rows of a frame; fields without a column are empty."""
     nothing = [b""] * frame.rows
 
     def values(ends: memoryview, data: memoryview) -> list[bytes]:
@@ -95,7 +95,7 @@ class TestFrames:
 
     @given(rows, st.lists(st.integers(0, (1 << 64) - 1), max_size=3), st.booleans())
     def test_comesBack(self, given: list[Row], damaged: list[int], isLast: bool) -> None:
-        """An encoded frame is read, in columns that begin where eight-byte values may."""
+        """A written frame is read again; its columns are aligned for eight-byte values."""
         data = encodeFrame(columns(given, tuple(damaged)), PLACE, isLast=isLast)
         frame = readFrame(data)
         assert rowsOf(frame) == given
@@ -103,14 +103,14 @@ class TestFrames:
         assert len(data) % 8 == 0
 
     def test_copiesNothing(self) -> None:
-        """The columns are views of the frame's own bytes."""
+        """The columns are views of the frame's bytes."""
         data = encodeFrame(columns(ROWS), PLACE)
         frame = readFrame(data)
         for column in (frame.sequences, frame.timestamps, frame.payloadEnds, frame.payloads):
             assert column.obj is data
 
     def test_oneSubject(self) -> None:
-        """A subject that all rows share is sent once."""
+        """A subject that all rows share is stored once."""
         many: list[Row] = [(n, n, b"orders.new", b"", b"") for n in range(1, 101)]
         frame = readFrame(encodeFrame(columns(many), PLACE))
         assert (frame.subject, bytes(frame.subjects)) == (b"orders.new", b"orders.new")
@@ -118,7 +118,7 @@ class TestFrames:
         assert rowsOf(frame) == many
 
     def test_leavesOut(self) -> None:
-        """A column that was not asked for is left out; so are headers that are all empty."""
+        """A column that was not requested is left out, as are headers that are all empty."""
         for name, place in (("subject", 2), ("headers", 3), ("data", 4)):
             frame = readFrame(encodeFrame(columns(ROWS), PLACE, [name]))
             assert rowsOf(frame) == [(*row[:place], b"", *row[place + 1 :]) for row in ROWS]
@@ -126,7 +126,7 @@ class TestFrames:
         assert (len(frame.headerEnds), len(frame.headers)) == (0, 0)
 
     def test_layout(self) -> None:
-        """The bytes lie as the module says."""
+        """The bytes have the layout in the module's docstring."""
         data = encodeFrame(columns([(6, 9, b"ab", b"", b"cde")], (8,)), PLACE, isLast=True)
         head = struct.unpack_from("<4sHHIIQQQQIIQQQ", data)
         checked = zlib.crc32(data[:8] + data[12:])
@@ -139,7 +139,7 @@ class TestRefused:
 
     @pytest.mark.parametrize("data", [b"", b"NBCF", bytes(100), b'{"error":{}}' * 10])
     def test_otherBytes(self, data: bytes) -> None:
-        """Other bytes are refused."""
+        """Any other bytes are refused as a frame."""
         with pytest.raises(FrameError):
             readFrame(data)
 
@@ -151,7 +151,7 @@ class TestRefused:
             readFrame(bytes(data))
 
     def test_everyBitCounts(self) -> None:
-        """A changed bit anywhere is noticed."""
+        """A frame with any flipped bit is refused."""
         data = encodeFrame(columns(ROWS), PLACE)
         for place in range(len(data)):
             damaged = bytearray(data)
@@ -171,7 +171,7 @@ class TestRefused:
 
 
 def test_digest() -> None:
-    """A fingerprint covers every part of every row, and where one ends and the next begins."""
+    """The digest covers every part of every row, and their boundaries."""
     sha256, expected = hashlib.sha256(), hashlib.sha256()
     addToDigest(sha256, *zip(*ROWS, strict=True))
     for sequence, timestamp, *values in ROWS:
@@ -181,7 +181,7 @@ def test_digest() -> None:
 
 
 def test_tooLarge() -> None:
-    """Values that do not fit into one column are refused, rather than cut."""
+    """Values that do not fit into one column are refused, and not cut."""
     row = columns([(5, 0, b"s", b"", b"payload")])
     row.payloadEnds[-1] = 1 << 31
     with pytest.raises(OverflowError, match="2147483648 bytes"):

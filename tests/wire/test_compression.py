@@ -37,13 +37,13 @@ class TestSelection:
     @pytest.mark.parametrize("mode", [OFF, UNSUPPORTED])
     @pytest.mark.parametrize("peer", ["", UNSUPPORTED, OFF, ACCEPT, *S2, "gzip"])
     def test_unwanted(self, mode: str, peer: str) -> None:
-        """A side without compression ignores the peer's mode."""
+        """If this side has no compression, the peer's mode is ignored."""
         assert wanted(mode).selected(peer) == mode
         assert not wanted(mode).isOffered
 
     @pytest.mark.parametrize("mode", [ACCEPT, *S2])
     def test_peerWithout(self, mode: str) -> None:
-        """A peer that has none, or wants none, gets none."""
+        """If the peer has no compression, or does not want it, the link has none."""
         assert wanted(mode).isOffered
         assert wanted(mode).selected("") == wanted(mode).selected(UNSUPPORTED) == UNSUPPORTED
         assert wanted(mode).selected(OFF) == OFF
@@ -56,10 +56,7 @@ class TestSelection:
             wanted(mode).selected(peer)
 
     def test_accepting(self) -> None:
-        """
-        A side that accepts takes the mode that the peer asks for; two accepting sides do not
-        compress.
-        """
+        """A side with the mode C{accept} takes the peer's mode; two such sides do not compress."""
         assert wanted(ACCEPT).selected(ACCEPT) == OFF
         assert wanted(ACCEPT).selected(AUTO) == FAST
         assert [wanted(ACCEPT).selected(level) for level in LEVELS] == list(LEVELS)
@@ -67,11 +64,11 @@ class TestSelection:
     @pytest.mark.parametrize("mode", S2)
     @pytest.mark.parametrize("peer", [ACCEPT, *S2])
     def test_ownMode(self, mode: str, peer: str) -> None:
-        """A side that asks for a mode uses it for its own output."""
+        """A side with a mode of its own compresses its output in that mode."""
         assert wanted(mode).selected(peer) == mode
 
     def test_symmetric(self) -> None:
-        """Each side knows whether the other one compresses."""
+        """Each side knows whether the peer compresses."""
         modes = [OFF, UNSUPPORTED, ACCEPT, *S2]
         for mine in modes:
             for yours in modes:
@@ -93,13 +90,13 @@ class TestLevels:
         ],
     )
     def test_thresholds(self, thresholds: tuple[float, ...], levels: list[str]) -> None:
-        """The first threshold that is not exceeded decides, or the last level that is used."""
+        """The level is that of the first threshold that is not exceeded, or else the last one."""
         auto = Compression(AUTO, thresholds)
         trips = [0.0, 0.01, 0.02, 0.08, 9.0]
         assert [auto.levelFor(AUTO, trip) for trip in trips] == levels
 
     def test_fixedModes(self) -> None:
-        """Other modes are levels themselves."""
+        """A mode without thresholds is itself the level."""
         assert [wanted(ACCEPT).levelFor(level, 1.0) for level in LEVELS] == list(LEVELS)
 
     def test_text(self) -> None:
@@ -126,7 +123,7 @@ class TestLink:
     """From the first INFO to a reload."""
 
     def test_beforeTheAgreement(self) -> None:
-        """Before a mode is agreed on, nothing is compressed."""
+        """Before both sides agree on a mode, nothing is compressed."""
         used = Used(FAST)
         assert used.link.level == UNSUPPORTED and not used.levels
         used.link.measured(1.0)
@@ -135,12 +132,12 @@ class TestLink:
 
     @pytest.mark.parametrize("peer, level", [("", UNSUPPORTED), (OFF, OFF)])
     def test_withoutS2(self, peer: str, level: str) -> None:
-        """A link without S2 shows why."""
+        """A link without S2 shows the reason."""
         used = Used(FAST, peer)
         assert not used.link.isOn and used.link.level == level and not used.levels
 
     def test_auto(self) -> None:
-        """The level follows the round trip; the transport is asked for it only when it changes."""
+        """The level follows the round trip; the transport is only called when the level changes."""
         used = Used(AUTO, ACCEPT)
         for trip in (0.002, 0.02, 0.03, 0.2, 0.001):
             used.link.measured(trip)
@@ -174,13 +171,13 @@ class TestLink:
     def test_reloadChangesLevel(
         self, mode: str, peer: str, after: str, isOver: bool, level: str
     ) -> None:
-        """A reload changes the level in place, unless the two sides must agree once more."""
+        """A reload changes the level of a link, unless both sides must agree again."""
         used = Used(mode, peer)
         assert used.link.change(wanted(after), 0.001) is isOver
         assert used.link.level == level
 
     def test_changeToFixed(self) -> None:
-        """The level does not follow the round trip any more, also where it is the same at first."""
+        """After a change to a fixed mode, the level does not follow the round trip any more."""
         used = Used(AUTO, ACCEPT)
         used.link.measured(0.02)
         assert not used.link.change(wanted(FAST), 0.02)
@@ -188,13 +185,16 @@ class TestLink:
         assert used.levels == [UNCOMPRESSED, FAST]
 
     def test_changeOfThresholds(self) -> None:
-        """Other thresholds hold at once."""
+        """New thresholds are in force at once."""
         used = Used(AUTO, ACCEPT)
         used.link.change(Compression(AUTO, (0.0, 0.01)), 0.001)
         assert used.levels == [UNCOMPRESSED, FAST]
 
     def test_unsupported(self) -> None:
-        """A link that is not to support it any more stays compressed, as nats-server's does."""
+        """
+        A link whose compression is switched off by a reload stays compressed, as nats-server's
+        does.
+        """
         used = Used(BEST, ACCEPT)
         used.link.change(NO_COMPRESSION, 0.0)
         assert used.levels == [BEST, FAST] and used.link.level == UNSUPPORTED

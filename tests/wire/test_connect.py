@@ -76,13 +76,13 @@ class TestParse:
     @pytest.mark.parametrize(("text", "options"), GOOD)
     def test_optionsInAnySpelling(self, text: bytes, options: dict[str, Any]) -> None:
         """
-        Names match in any case, the last one wins, and null and unknown options change nothing.
+        Names match in any case, the last value wins, and null and unknown options are ignored.
         """
         assert parseConnect(text) == options
 
     @pytest.mark.parametrize("text", BAD, ids=lambda text: repr(text[:24]))
     def test_invalidOptions(self, text: bytes) -> None:
-        """A text that is no JSON object, or has an option of a wrong type, is refused."""
+        """Input that is no JSON object, or has an option of a wrong type, is refused."""
         with pytest.raises(ValueError):
             parseConnect(text)
 
@@ -96,7 +96,7 @@ class TestParse:
                 parseConnect(json.dumps({name: wrong}).encode())
 
     def test_defaults(self) -> None:
-        """A client that says nothing is verbose, pedantic and wants its own messages back."""
+        """A client that sets no option is verbose, pedantic and receives its own messages."""
         wanted = {name for name, value in DEFAULTS.items() if value is True}
         assert wanted == {"echo", "verbose", "pedantic"}
         assert not any(value for name, value in DEFAULTS.items() if name not in wanted)
@@ -106,7 +106,7 @@ class TestParse:
     st.one_of(st.binary(max_size=80), st.text('{}[]":,0123truefalsn ', max_size=40).map(str.encode))
 )
 def test_nothingElseIsRaised(text: bytes) -> None:
-    """Any bytes give options of the right types or ValueError."""
+    """Any bytes give options of the right types, or raise ValueError."""
     try:
         options = parseConnect(text)
     except ValueError:

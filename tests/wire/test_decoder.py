@@ -281,7 +281,7 @@ class TestRows:
 
     @eachRow
     def test_oneChunk(self, names: Names, row: Row) -> None:
-        """The row in one piece gives its frames."""
+        """The frames of the row in one piece."""
         assert run(make(names, **row.settings), row.data) == row.frames
 
     @eachRow
@@ -308,7 +308,7 @@ class TestRows:
 
     @eachRow
     def test_withTrailingData(self, names: Names, row: Row) -> None:
-        """The input behind a row is read as usual, or not at all after a fault."""
+        """Input behind a row is read as usual, and not at all after a fault."""
         decoder = make(names, **row.settings)
         expected = list(row.frames)
         if not row.isFault and row.settings.get("authorized", True):
@@ -322,7 +322,9 @@ class TestRows:
 
     @eachRow
     def test_counts(self, names: Names, row: Row) -> None:
-        """Publishes and their bytes are counted when they are complete, input when it comes."""
+        """
+        Publishes and their bytes are counted when they are complete, and input when it arrives.
+        """
         decoder = make(names, **row.settings)
         frames = run(decoder, row.data)
         bodies = [frame[4] for frame in frames if frame[0] in (ops.PUB, ops.HPUB)]
@@ -345,12 +347,12 @@ class TestDecoder:
         assert decoder.pending == 0
 
     def test_limitsAsArguments(self, names: Names) -> None:
-        """The limits can be given when it is made."""
+        """The limits can be given as arguments."""
         decoder = names.Decoder(5, 7)
         assert (decoder.maxControlLine, decoder.maxPayload) == (5, 7)
 
     def test_faultIsForEver(self, names: Names) -> None:
-        """After a fault there is nothing but the fault, and input is not kept."""
+        """After a fault, every further read gives the same fault, and input is not kept."""
         decoder = names.Decoder()
         assert run(decoder, b"FOO\r\nPING\r\n") == [UNKNOWN]
         for _ in range(100):
@@ -359,9 +361,7 @@ class TestDecoder:
         assert decoder.pending == 0
 
     def test_faultBeforeTheEndOfLine(self, names: Names) -> None:
-        """
-        A frame that cannot become valid any more is refused at the byte where that is certain.
-        """
+        """A frame that cannot become valid is refused at the first byte that proves it."""
         for good, bad in [
             (b"P", b"X"),
             (b"PUB", b"\r"),
@@ -382,7 +382,10 @@ class TestDecoder:
 
     @pytest.mark.parametrize("headers", [b"Nats-Trace-Dest: t", b"traceparent: x"])
     def test_tracedPayloadFault(self, names: Names, headers: bytes) -> None:
-        """A message that is too large shows whole headers that may ask for a trace."""
+        """
+        If a message is too large, the fault has its subject and headers when they may ask for a
+        trace.
+        """
         block = b"NATS/1.0\r\n%b\r\n\r\n" % headers
         line = b"HPUB foo %d 5000\r\n" % len(block)
         traced = (*LARGE, b"foo", block, 5000)
@@ -396,7 +399,7 @@ class TestDecoder:
             assert run(make(names, headers=True, maxPayload=100), data)[-1] == frame
 
     def test_attributesChangeBetweenFrames(self, names: Names) -> None:
-        """A changed attribute is in force from the next frame on, also for input from before."""
+        """A changed attribute applies from the next frame on, also to input that came before."""
         decoder = make(names, authorized=False, announce=True)
         decoder.append(b"CONNECT {}\r\nHPUB a 1 1\r\nx\r\nSUB 0123 1\r\nPUB a 9\r\n")
         assert decoder.next() == (ops.CONNECT, b"{}")
@@ -409,7 +412,7 @@ class TestDecoder:
         assert decoder.next() == LARGE
 
     def test_limitDoesNotConcernWhatIsAccepted(self, names: Names) -> None:
-        """A publish whose line was accepted is completed although the limits shrink."""
+        """A publish whose line was accepted is completed, even if the limits shrink meanwhile."""
         decoder = make(names)
         decoder.append(b"PUB a 9\r\n0123")
         assert decoder.next() is None
@@ -418,7 +421,7 @@ class TestDecoder:
         assert decoder.next() == pub(b"a", b"012345678")
 
     def test_piecesAppendedTogether(self, names: Names) -> None:
-        """Pieces of a payload that come while the reader is paused stay in order."""
+        """Pieces of a payload that arrive while the reader is paused stay in order."""
         decoder = names.Decoder()
         decoder.append(b"PUB a 10\r\n01")
         assert decoder.next() is None
@@ -427,7 +430,7 @@ class TestDecoder:
         assert drain(decoder) == [pub(b"a", b"0123456789"), (ops.PING,), pub(b"b", b"x")]
 
     def test_pendingCountsWhatIsNotRead(self, names: Names) -> None:
-        """The bytes that wait to be read, and the present part of a frame, are pending."""
+        """Unread bytes and the started part of a frame count as pending."""
         decoder = names.Decoder()
         decoder.append(b"PING\r\nSUB a")
         assert decoder.pending == 11
@@ -435,7 +438,7 @@ class TestDecoder:
         assert decoder.pending == 5
 
     def test_ahead(self, names: Names) -> None:
-        """The first byte that is not read yet can be looked at."""
+        """The first unread byte can be inspected."""
         decoder = names.Decoder()
         assert decoder.ahead == -1
         decoder.append(b"PING\r\nSUB a")
@@ -448,7 +451,7 @@ class TestDecoder:
 
     @pytest.mark.parametrize("size", [1, 7, 4096])
     def test_longLineIsBounded(self, names: Names, size: int) -> None:
-        """A line that never ends is given up at the limit; no more than that is kept."""
+        """A line that never ends is a fault at the limit; no more than that is kept."""
         decoder = make(names, maxControlLine=4096)
         for _ in range(10_000):
             decoder.append(b"a" * size if decoder.received else b"SUB ")
@@ -459,7 +462,7 @@ class TestDecoder:
         assert decoder.pending == 0
 
     def test_ignoredRestOfLineIsNotKept(self, names: Names) -> None:
-        """However long the rest of a PING's line is, none of it is kept."""
+        """The ignored rest of a PING's line is not kept, however long it is."""
         decoder = names.Decoder()
         decoder.append(b"PING")
         for _ in range(50):
@@ -470,7 +473,7 @@ class TestDecoder:
         assert run(decoder, b"\nPONG\n") == [(ops.PING,), (ops.PONG,)]
 
     def test_blanksAreBounded(self, names: Names) -> None:
-        """A line of blanks that never ends does not grow without bound."""
+        """A line of blanks that never ends does not fill the memory."""
         decoder = make(names, maxControlLine=100)
         decoder.append(b"SUB ")
         for _ in range(1000):
@@ -480,7 +483,7 @@ class TestDecoder:
             assert decoder.pending < 5000
 
     def test_payloadIsBounded(self, names: Names) -> None:
-        """While a payload comes in small pieces, no more is kept than its size and its line."""
+        """While a payload arrives in small pieces, no more is kept than its size and its line."""
         decoder = make(names)
         size = 100_000
         line = b"PUB a %d\r\n" % size
@@ -552,7 +555,7 @@ class TestAnyBytes:
     def test_splitsDoNotMatter(
         self, names: Names, data: bytes, cuts: list[int], settings: dict[str, Any]
     ) -> None:
-        """Any bytes give the same frames in any pieces, and never an exception."""
+        """Any bytes give the same frames, however they are cut, and never an exception."""
         whole = run(make(names, **settings), data)
         assert run(make(names, **settings), *pieces(data, cuts)) == whole
         assert run(make(names, **settings), *[bytes([byte]) for byte in data]) == whole
@@ -561,7 +564,7 @@ class TestAnyBytes:
     def test_moreInputKeepsWhatWasRead(
         self, names: Names, data: bytes, more: bytes, settings: dict[str, Any]
     ) -> None:
-        """Frames that were read before more input came are the first of all frames."""
+        """Frames that were read before more input arrived are the first of all frames."""
         before = run(make(names, **settings), data)
         after = run(make(names, **settings), data + more)
         assert after[: len(before)] == before
@@ -588,7 +591,7 @@ class TestAnyBytes:
     def test_publishesRoundTrip(
         self, names: Names, messages: list[tuple[bytes, bytes]], cuts: list[int]
     ) -> None:
-        """A written publish is read as the same publish."""
+        """A written publish is read unchanged."""
         named = [(bytes(65 + byte % 26 for byte in name), body) for name, body in messages]
         data = b"".join(b"PUB %b %d\r\n%b\r\n" % (name, len(body), body) for name, body in named)
         expected = [pub(name, body) for name, body in named]
@@ -621,7 +624,9 @@ class TestCompiledAgrees:
 
     @given(st.lists(st.tuples(INPUT, SETTINGS, st.integers(0, 3)), max_size=5))
     def test_sameFramesWithChanges(self, steps: list[tuple[bytes, dict[str, Any], int]]) -> None:
-        """The same when attributes change on the way and not everything is read at once."""
+        """
+        The decoders agree also if attributes change meanwhile and not all input is read at once.
+        """
         assert COMPILED is not None
         decoders = [make(names) for names in (PURE, COMPILED)]
         for data, settings, reads in steps:
@@ -634,7 +639,7 @@ class TestCompiledAgrees:
                 assert one == other
 
     def test_manySeeds(self) -> None:
-        """The same on some thousands of inputs from a generator of nearly right lines."""
+        """The decoders agree on thousands of nearly valid inputs."""
         assert COMPILED is not None
         rng = random.Random(4)
         words = [

@@ -34,7 +34,7 @@ READABLE = [
 
 @pytest.mark.parametrize(("text", "nanoseconds"), READABLE)
 def test_readable(text: str, nanoseconds: int) -> None:
-    """Numbers with units add up; a fraction is cut to nanoseconds."""
+    """Numbers with units are added up; a fraction is cut to nanoseconds."""
     assert nanosecondsFrom(text) == nanoseconds
 
 
@@ -61,7 +61,7 @@ def test_unreadable(text: str, message: str) -> None:
 
 
 def test_seconds() -> None:
-    """Settings hold seconds."""
+    """A setting of a duration is in seconds."""
     assert secondsFrom("1m0.25s") == 60.25
 
 
@@ -109,14 +109,14 @@ def test_nanosecondsWritten(count: int, text: str) -> None:
 
 @given(st.integers(-(2**43), 2**43))
 def test_roundTrip(milliseconds: int) -> None:
-    """A written duration reads as the same."""
+    """A written duration is read unchanged."""
     seconds = milliseconds / 1000
     assert nanosecondsFrom(durationText(seconds)) == round(seconds * 1e9)
 
 
 @given(st.text("0123456789.-+hmsnu\u00b5", max_size=12))
 def test_anyText(text: str) -> None:
-    """Any text is a duration or a C{ValueError}."""
+    """Any text is a duration or raises C{ValueError}."""
     try:
         nanosecondsFrom(text)
     except ValueError as error:

@@ -23,7 +23,7 @@ class TestHello:
     """The description of a connection."""
 
     def test_defaults(self) -> None:
-        """A connection of which nothing is known is an ordinary client that said nothing."""
+        """By default, a connection is an ordinary client that sent no options."""
         hello = ConnectRequest()
         assert (hello.kind, hello.connectionType) == (Kind.CLIENT, "STANDARD")
         assert (dict(hello.options), hello.host, hello.nonce, hello.certificate) == (
@@ -34,7 +34,7 @@ class TestHello:
         )
 
     def test_text(self) -> None:
-        """An option is given as text, and anything but text as if it were absent."""
+        """An option that is not text counts as absent."""
         hello = ConnectRequest(options={"user": "me", "protocol": 1})
         assert hello.text("user") == "me"
         assert hello.text("pass") == ""
@@ -54,7 +54,7 @@ class TestGrant:
             Grant(**given)
 
     def test_defaults(self) -> None:
-        """A grant that says nothing allows everything in the default account, for ever."""
+        """By default, a grant allows everything in the default account, for ever."""
         grant = Grant()
         assert (grant.account, grant.user) == (GLOBAL_ACCOUNT, "") == ("$G", "")
         assert {grant.publish, grant.subscribe, grant.responses} == {None}
@@ -96,20 +96,22 @@ class TestGrant:
 
 
 class TestMay:
-    """The permissions of the owner; tests/authorization/ tries them on all rules together."""
+    """The permissions of a grant."""
 
     def test_withoutPermissions(self) -> None:
-        """Without permissions everything is allowed."""
+        """A grant without permissions allows everything."""
         assert {Grant().may(verb, b"a", b"q") for verb in Verb} == {Verdict.ALLOWED}
 
     def test_publish(self) -> None:
-        """Publishing is decided by the one set, independently of subscriptions."""
+        """Publishing only depends on the permissions to publish."""
         grant = Grant(publish=PermissionSet([b"a.*"], [b"a.b"]), subscribe=SubscribePermissions([]))
         for subject, verdict in ((b"a.c", Verdict.ALLOWED), (b"a.b", Verdict.DENIED)):
             assert grant.may(Verb.PUBLISH, subject) is verdict
 
     def test_answersOnly(self) -> None:
-        """An owner who may answer and has no other permission may publish nowhere else."""
+        """
+        An owner that may answer requests and has no other permission may publish nowhere else.
+        """
         grant = Grant(responses=ResponsePermission())
         assert grant.may(Verb.PUBLISH, b"a") is Verdict.DENIED
         assert grant.may(Verb.SUBSCRIBE, b"a") is Verdict.ALLOWED
@@ -118,7 +120,7 @@ class TestMay:
         assert both.may(Verb.PUBLISH, b"a") is Verdict.ALLOWED
 
     def test_subscribe(self) -> None:
-        """Subscribing and delivery are decided by the other set, queues included."""
+        """Subscribing and delivery only depend on the permissions to subscribe, queues included."""
         grant = Grant(
             publish=PermissionSet([]), subscribe=SubscribePermissions(None, [b"a.b", b"c q"])
         )

@@ -60,7 +60,7 @@ class TestReading:
 
     @pytest.mark.parametrize("block", MALFORMED)
     def test_malformed(self, block: bytes) -> None:
-        """A malformed block is refused when it is looked at, not before; it can be passed on."""
+        """A malformed block is refused when it is parsed; it can still be passed on."""
         headers = Headers.fromBlock(block)
         assert headers
         assert headers.block() == block
@@ -77,14 +77,14 @@ class TestReading:
         assert (headers.items(), headers.status) == ([], 0)
 
     def test_bounded(self) -> None:
-        """A block of very many headers is refused."""
+        """A block of too many headers is refused."""
         most = b"NATS/1.0\r\n" + b"a:\r\n" * MAX_HEADERS + b"\r\n"
         assert len(Headers.fromBlock(most)) == MAX_HEADERS
         with pytest.raises(HeaderError, match="too many"):
             len(Headers.fromBlock(most[:-2] + b"a:\r\n\r\n"))
 
     def test_lookUp(self) -> None:
-        """Names are compared as they are, or in any case if that is wanted."""
+        """Names are compared exactly, or in any case on request."""
         headers = Headers.fromBlock(b"NATS/1.0\r\na: 1\r\nA: 2\r\na: 3\r\n\r\n")
         assert (headers.get("a"), headers.get("A"), headers.get("b")) == ("1", "2", None)
         assert headers.get("b", "default") == "default"
@@ -98,7 +98,7 @@ class TestWriting:
     """Blocks that are made."""
 
     def test_encodedHeaders(self) -> None:
-        """Headers are made of pairs or of a mapping, with or without a status."""
+        """Headers are made from pairs or a mapping, with or without a status."""
         assert Headers().block() == b"NATS/1.0\r\n\r\n"
         assert Headers({"A": "b", "C": ""}).block() == b"NATS/1.0\r\nA: b\r\nC: \r\n\r\n"
         pairs = [("a", "1"), ("a", "2")]
@@ -107,13 +107,13 @@ class TestWriting:
         assert Headers(pairs[:1], 8, "Hi").block() == b"NATS/1.0 008 Hi\r\na: 1\r\n\r\n"
 
     def test_truth(self) -> None:
-        """Headers are true if there is a header or a status."""
+        """Headers are true if they have a header or a status."""
         assert not Headers()
         assert Headers({"a": ""})
         assert Headers(status=100)
 
     def test_changing(self) -> None:
-        """Changes show in the block, and keep the order of the rest."""
+        """Changed headers are written to the block, and the order of the others is kept."""
         headers = Headers.fromBlock(b"NATS/1.0 200\r\na:1\r\nb:2\r\na:3\r\n\r\n")
         headers.add("c", "4")
         assert headers.block() == b"NATS/1.0 200\r\na: 1\r\nb: 2\r\na: 3\r\nc: 4\r\n\r\n"
@@ -137,10 +137,7 @@ class TestWriting:
 
     @pytest.mark.parametrize("value", ["a\r\nb: c", "a\n", "\r"])
     def test_badValues(self, value: str) -> None:
-        """
-        A value with a line end is refused: no client can put a header of its own into another's
-        value.
-        """
+        """A value with a line end is refused, so that no client can smuggle in another header."""
         with pytest.raises(HeaderError):
             Headers({"a": value})
         with pytest.raises(HeaderError):
@@ -148,12 +145,12 @@ class TestWriting:
 
     @pytest.mark.parametrize(("status", "description"), [(-1, ""), (1000, ""), (0, "why")])
     def test_badStatus(self, status: int, description: str) -> None:
-        """A status has up to three digits, and there is no description without one."""
+        """A status has up to three digits, and a description needs a status."""
         with pytest.raises(HeaderError):
             Headers(status=status, description=description)
 
     def test_equality(self) -> None:
-        """Headers are equal if they say the same, however they are spelled."""
+        """Headers are equal if their names, values and status are, whatever their spelling."""
         one = Headers.fromBlock(b"NATS/1.0 100\r\na:1\r\n\r\n")
         assert one == Headers([("a", "1")], 100)
         assert one != Headers([("a", "1")])
@@ -163,7 +160,7 @@ class TestWriting:
             hash(one)
 
     def test_repr(self) -> None:
-        """The representation is the block."""
+        """The representation shows the block."""
         assert repr(Headers({"a": "1"})) == "<Headers b'NATS/1.0\\r\\na: 1\\r\\n\\r\\n'>"
 
 
@@ -177,7 +174,7 @@ VALUES = st.text(st.characters(exclude_characters="\r\n", exclude_categories=["C
 
 @given(st.lists(st.tuples(NAMES, VALUES), max_size=6), st.integers(0, 999))
 def test_roundTrip(pairs: list[tuple[str, str]], status: int) -> None:
-    """A written header is read again, apart from spaces around values."""
+    """A written header is read unchanged, except for spaces around values."""
     headers = Headers.fromBlock(Headers(pairs, status).block())
     assert headers.items() == [(name, value.strip(" \t")) for name, value in pairs]
     assert headers.status == status

@@ -20,5 +20,5 @@ from natsbroker.wire.instants import instant
     ],
 )
 def test_rfc3339(seconds: float, text: str) -> None:
-    """A time is RFC 3339 in UTC, its fraction without trailing zeros."""
+    """A time is written as RFC 3339 in UTC, without trailing zeros in its fraction."""
     assert instant(seconds) == text

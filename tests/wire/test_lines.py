@@ -26,7 +26,7 @@ class Rules:
     maxPayload: int = 100
 
     def take(self) -> bytes:
-        """There is nothing behind the line."""
+        """Nothing to do: no payload follows the line."""
         return b""
 
 
@@ -76,12 +76,15 @@ def test_readLine(line: bytes, frame: tuple[object, ...]) -> None:
     ],
 )
 def test_readPartial(line: bytes, outcome: object) -> None:
-    """Part of a line is refused as soon as no rest can save it, and shortened if that is safe."""
+    """
+    An incomplete line is refused as soon as no rest can make it valid, and shortened if that is
+    safe.
+    """
     assert readPartial(line, Rules()) == outcome
 
 
 def test_closedDoor() -> None:
-    """Where a login is required, all but CONNECT is refused at its first byte."""
+    """If a login is required, all operations but CONNECT are refused at their first byte."""
     rules = Rules(authorized=False)
     denied = (ops.FAULT, errors.AUTHORIZATION)
     assert readPartial(b"P", rules) == readLine(b"PING", rules) == denied
@@ -103,7 +106,7 @@ LINES = st.one_of(
 
 @given(LINES, st.booleans(), st.integers(0, 30))
 def test_partialAgreesWithWhole(line: bytes, authorized: bool, longest: int) -> None:
-    """Whatever part of a line comes first, judging it then or at the end has one outcome."""
+    """An incomplete line that is judged early has the same outcome as the whole line."""
     rules = Rules(authorized=authorized, maxControlLine=longest)
     whole = readLine(line, rules)
     for length in range(1, len(line) + 1):

@@ -27,14 +27,14 @@ from natsbroker.wire.mapped import prefixOf, splitMapped, splitReply
     ],
 )
 def test_splitSubject(subject: bytes, prefix: bytes, rest: bytes) -> None:
-    """The prefix is cut from the subject; a subject cut elsewhere is not mapped."""
+    """The prefix is cut from the subject; a subject that was cut elsewhere is not mapped."""
     assert splitMapped(subject) == (prefix, rest)
     assert prefixOf(subject) == prefix
 
 
 @given(literalSubjects())
 def test_isUndone(subject: bytes) -> None:
-    """Whatever stands behind the prefix is the subject."""
+    """The original subject is what follows the prefix."""
     for prefix in (b"_GR_.abcdef.ABCDEF.", b"$GR.0123."):
         assert splitMapped(prefix + subject) == (prefix, subject)
 
@@ -60,5 +60,5 @@ def test_isUndone(subject: bytes) -> None:
     ],
 )
 def test_streamSubject(reply: bytes, parts: tuple[bytes, bytes, bytes]) -> None:
-    """Behind an acknowledgement of JetStream stands the subject in the stream."""
+    """The subject of a stored message follows an acknowledgement of JetStream."""
     assert splitReply(reply) == parts

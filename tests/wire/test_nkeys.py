@@ -26,7 +26,7 @@ KEYS = {
 
 @pytest.mark.parametrize("role", KEYS)
 def test_keys(role: Role) -> None:
-    """A key, as the Go library makes it, is one of its role and of no other."""
+    """A key that the Go library makes is valid for its role, and for no other."""
     assert [key for key in KEYS if isKey(KEYS[role], key)] == [role]
 
 
@@ -43,12 +43,12 @@ def test_keys(role: Role) -> None:
     ],
 )
 def test_notKeys(text: str) -> None:
-    """Anything else is none."""
+    """Any other text is not a key."""
     assert not isKey(text, Role.USER)
 
 
 def test_damage() -> None:
-    """A key of which any letter is another is none."""
+    """A key with any changed letter is invalid."""
     key = KEYS[Role.USER]
     for place in range(len(key)):
         letter = "A" if key[place] != "A" else "B"
@@ -73,6 +73,6 @@ def test_seeds() -> None:
 
 @pytest.mark.parametrize("text", ["", SEED[:-1], SEED[:-1] + "A", SEED.lower(), "\xe9" * 58])
 def test_notSeeds(text: str) -> None:
-    """Anything else is none."""
+    """Any other text is not a seed."""
     with pytest.raises(NkeyError):
         decodeSeed(text)

@@ -17,22 +17,20 @@ def codes() -> dict[str, int]:
 
 
 def test_codesDiffer() -> None:
-    """No two operations, and no marker of the reader of lines, have one code."""
+    """No two operations, and no marker of the line parser, have the same code."""
     values = [*codes().values(), HEAD, SKIP, STRIP]
     assert len(set(values)) == len(values)
 
 
 def test_spellings() -> None:
-    """Every operation of the wire has its spelling; faults and announcements have none."""
+    """Every operation on the wire has a spelling; faults and internal operations have none."""
     assert set(codes().values()) - set(ops.NAMES) == {ops.FAULT, ops.ANNOUNCED}
     assert ops.NAMES[ops.OK] == b"+OK"
     assert ops.NAMES[ops.ERR] == b"-ERR"
 
 
 def test_dialectAgrees() -> None:
-    """
-    The client dialect reads the spellings that the table writes, except for the lines of servers.
-    """
+    """The client dialect reads every spelling in the table, except those of servers' lines."""
     read = {op: name for name, (op, _) in client.LINE_OPERATIONS.items()}
     read |= {op: name for name, op in client.BARE_OPERATIONS.items()}
     servers = {ops.MSG, ops.HMSG, ops.RMSG, ops.LMSG}

@@ -51,7 +51,7 @@ def account(world: World) -> Account:
 
 
 def fields(message: Message) -> tuple[Any, ...]:
-    """Everything in a message but where it comes from."""
+    """The fields of a message, without its origin."""
     sizes = (message.headerLength, message.sizeText, message.headerText)
     return (message.subject, message.body, message.reply, *sizes, message.queues)
 
@@ -80,7 +80,7 @@ def received(fastLane: bool, makeService: Callable[[], Recorder], queue: bytes =
 @pytest.mark.parametrize("queue", [b"", b"group"])
 @pytest.mark.parametrize("makeService", [BatchRecorder, RunRecorder])
 def test_serviceReceives(names: Names, queue: bytes, makeService: Callable[[], Recorder]) -> None:
-    """A service gets the same messages whether the lane or the readable path brings them."""
+    """A service gets the same messages from the lane and from the readable path."""
     with using(names):
         by_lane, readable = (received(isMany, makeService, queue) for isMany in (True, False))
         assert by_lane == readable
@@ -89,7 +89,7 @@ def test_serviceReceives(names: Names, queue: bytes, makeService: Callable[[], R
 
 @onEach
 def test_wholeInputIsABatch(names: Names) -> None:
-    """All that one chunk of input brings a service comes in one call."""
+    """All messages of one chunk of input come to a service in one call."""
     with using(names):
         world, service = World(), BatchRecorder()
         account(world).busFor(Kind.INTERNAL).subscribe(b"s.*", service)
@@ -100,7 +100,7 @@ def test_wholeInputIsABatch(names: Names) -> None:
 
 @onEach
 def test_runs(names: Names) -> None:
-    """A run of messages that differ in their bodies only comes together."""
+    """Messages that differ only in their bodies come to a service together."""
     with using(names):
         world, service = World(), RunRecorder()
         account(world).busFor(Kind.INTERNAL).subscribe(b"s.*", service)
@@ -113,7 +113,7 @@ def test_runs(names: Names) -> None:
 
 @onEach
 def test_noServiceAnyMore(names: Names) -> None:
-    """A service that went gets nothing, and the requestor learns of it."""
+    """A service that was cancelled gets nothing, and the requestor gets an error."""
     with using(names):
         world, service = World(), BatchRecorder()
         account(world).busFor(Kind.INTERNAL).subscribe(b"s.a", service).cancel()
@@ -124,7 +124,7 @@ def test_noServiceAnyMore(names: Names) -> None:
 
 @onEach
 def test_mayNotPublish(names: Names) -> None:
-    """A publish that is denied to a client does not reach the service."""
+    """A publish that the client may not make does not reach the service."""
     with using(names):
         grant = Grant(publish=PermissionSet((b"s.a",), ()))
         world, service = World(authorizer=Doorkeeper(lambda hello: grant)), BatchRecorder()
@@ -135,7 +135,7 @@ def test_mayNotPublish(names: Names) -> None:
 
 
 def both(world: World, subject: bytes, payload: bytes, many: bool) -> tuple[int, int]:
-    """Post, and publish the same."""
+    """Post a message, and publish the same one."""
     bus = account(world).busFor(Kind.INTERNAL)
     posted = bus.publishBatch(subject, [payload]) if many else bus.publishInternal(subject, payload)
     return posted, bus.publish(Message(subject, payload))
@@ -148,7 +148,7 @@ byItself = pytest.mark.parametrize("many", [False, True])
 @onEach
 @byItself
 def test_posts(names: Names, many: bool) -> None:
-    """A posted message arrives as a published one does, is counted, and keeps the order."""
+    """A posted message arrives like a published one, is counted, and keeps the order."""
     with using(names):
         world = World()
         one, two, recorder = world.client(), world.client(HEADERS), Recorder()
@@ -170,7 +170,9 @@ def test_posts(names: Names, many: bool) -> None:
 @onEach
 @byItself
 def test_postsToFewer(names: Names, many: bool) -> None:
-    """A subscriber without permission, after its last message or after its end gets none."""
+    """
+    A subscriber without permission, after its last message or after its end gets no posted message.
+    """
     with using(names):
         denied = SubscribePermissions((b">",), (b"secret",))
         world = World(authorizer=Doorkeeper(lambda hello: Grant(subscribe=denied)))
@@ -187,7 +189,7 @@ def test_postsToFewer(names: Names, many: bool) -> None:
 @onEach
 @byItself
 def test_postsToGroups(names: Names, many: bool) -> None:
-    """A queue group is posted a message at one member."""
+    """A queue group gets a posted message at one member."""
     with using(names):
         world = World()
         clients = [world.client() for _ in range(3)]
@@ -200,7 +202,7 @@ def test_postsToGroups(names: Names, many: bool) -> None:
 @onEach
 @byItself
 def test_postsAnswerable(names: Names, many: bool) -> None:
-    """A client that may only reply to delivered messages is checked for posts as well."""
+    """A client that may only reply to delivered messages is also checked after posts."""
     with using(names):
         grant = Grant(responses=ResponsePermission(1, 60))
         world = World(authorizer=Doorkeeper(lambda hello: grant))
@@ -214,13 +216,13 @@ def test_postsAnswerable(names: Names, many: bool) -> None:
 @onEach
 @byItself
 def test_postsAreFiltered(names: Names, many: bool) -> None:
-    """A publish filter decides about posts too."""
+    """A publish filter also applies to posts."""
     with using(names):
         world = World()
 
         @implementer(IPublishFilter)
         class Filter:
-            """Lets nothing through."""
+            """Drops every message."""
 
             def filterMessage(self, message: Message, kind: int) -> Message | None:
                 return None
@@ -235,7 +237,7 @@ def test_postsAreFiltered(names: Names, many: bool) -> None:
 
 @byItself
 def test_postsLeaveTheReadablePath(many: bool) -> None:
-    """Only where the lane is compiled and used does a post not become a message."""
+    """Without the compiled lane, a post becomes a message."""
     world = World(fastLane=False)
     client = world.client(QUIET)
     client.send(b"SUB a 1\r\n")
@@ -247,7 +249,9 @@ def test_postsLeaveTheReadablePath(many: bool) -> None:
 
 @onEach
 def test_acks(names: Names) -> None:
-    """Acknowledgements are what is written one by one, up to one that has more to say."""
+    """
+    Acknowledgements in a batch equal those written one by one, up to the first that is not simple.
+    """
     with using(names):
         world = World()
         client = world.client()
@@ -266,7 +270,7 @@ def test_acks(names: Names) -> None:
 
 @onEach
 def test_postsMany(names: Names) -> None:
-    """A batch arrives in order, beside any other subscribers."""
+    """A batch of posts arrives in order, also at other subscribers."""
     with using(names):
         world = World()
         client, bus = world.client(), account(world).busFor(Kind.INTERNAL)
@@ -286,7 +290,7 @@ def test_postsMany(names: Names) -> None:
 
 @onEach
 def test_postsEmpty(names: Names) -> None:
-    """Empty messages go to their subjects, up to one for the readable path."""
+    """Empty messages are posted to their subjects, up to the first that needs the readable path."""
     with using(names):
         world = World()
         client, bus = world.client(), account(world).busFor(Kind.INTERNAL)

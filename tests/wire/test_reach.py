@@ -45,20 +45,20 @@ def documented() -> dict[tuple[str, str], bool]:
 
 @pytest.mark.parametrize(("origin", "target", "answer"), CELLS)
 class TestCells:
-    """All forty-nine."""
+    """All forty-nine pairs of kinds."""
 
     def test_reaches(self, origin: Kind, target: Kind, answer: bool) -> None:
-        """A message from this kind of origin goes, or does not go, to this kind of target."""
+        """Whether a message from this kind of origin may go to this kind of target."""
         assert (target in REACH[origin]) is answer
         assert (target in REACH[origin]) is answer
         assert bool(MASKS[origin] >> target & 1) is answer
 
     def test_isDocumented(self, origin: Kind, target: Kind, answer: bool) -> None:
-        """The table that people read says the same."""
+        """The documented table equals the rules."""
         assert documented()[(origin.name, target.name)] is answer
 
 
 def test_complete() -> None:
-    """There is a row for every kind of origin, and a cell for every kind of target."""
+    """There is a row for every kind of origin, and a column for every kind of target."""
     assert set(REACH) == set(Kind)
     assert len(CELLS) == len(documented()) == 49

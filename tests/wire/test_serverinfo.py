@@ -28,7 +28,7 @@ REAL = (
 
 
 def test_realDocument() -> None:
-    """The document of nats-server 2.15.1 about itself is read."""
+    """The INFO of nats-server 2.15.1 is read."""
     document = parseDocument(REAL)
     assert document == ServerDocument(
         server_id="NCC5",
@@ -53,7 +53,7 @@ def test_realDocument() -> None:
 
 
 def test_names() -> None:
-    """Names are matched without regard to case, and null says nothing."""
+    """Names match in any case, and null counts as absent."""
     document = parseDocument(b'{"SERVER_ID":"a","Port":null,"LDM":true}')
     assert (document.server_id, document.port, document.ldm) == ("a", 0, True)
 
@@ -79,14 +79,14 @@ def test_names() -> None:
     ],
 )
 def test_malformedDocument(text: bytes) -> None:
-    """A text that is no document, or has a wrong type in it, is refused as a whole."""
+    """Input that is no JSON object, or has a field of a wrong type, is refused as a whole."""
     with pytest.raises(ValueError):
         parseDocument(text)
 
 
 @given(st.binary(max_size=60) | st.from_regex(rb'\{"[a-z_]{1,12}":.{0,20}\}', fullmatch=True))
 def test_nothingButValueErrors(text: bytes) -> None:
-    """Any bytes are a document, or none."""
+    """Any bytes give a document, or raise ValueError."""
     for parse in (parseDocument, parseConnect):
         try:
             parse(text)
@@ -95,14 +95,14 @@ def test_nothingButValueErrors(text: bytes) -> None:
 
 
 def test_connect() -> None:
-    """The credentials of a peer."""
+    """The credentials of a peer are read from its CONNECT."""
     line = connectLine({"echo": True, "user": "u", "pass": "p", "name": "ID", "cluster": "C1"})
     assert line.startswith(b"CONNECT {") and line.endswith(b"}\r\n")
     assert parseConnect(line[8:]) == LinkConnect(name="ID", user="u", password="p", cluster="C1")
 
 
 def test_line() -> None:
-    """Members without a value are left out, but for those that are always there."""
+    """Fields without a value are left out, except those that are always present."""
     line = infoLine({"server_id": "", "port": 0, "ip": "", "ldm": False, "cluster": "C1"})
     assert line == b'INFO {"server_id":"","port":0,"cluster":"C1"} \r\n'
 

@@ -66,7 +66,7 @@ eachRow = pytest.mark.parametrize(("data", "frames"), ROWS.values(), ids=ROWS)
 
 
 def run(*parts: bytes) -> list[tuple[Any, ...]]:
-    """The frames of input in parts; the texts of faults are all the same."""
+    """The frames of input in parts; every fault has the same text."""
     decoder = ServerDecoder(maxPayload=100, maxLine=150)
     frames: list[tuple[Any, ...]] = []
     for part in parts:
@@ -81,11 +81,11 @@ def run(*parts: bytes) -> list[tuple[Any, ...]]:
 
 
 class TestRows:
-    """Each row in each way that it can come."""
+    """Each row, in each way that its bytes can arrive."""
 
     @eachRow
     def test_oneChunk(self, data: bytes, frames: list[tuple[Any, ...]]) -> None:
-        """In one chunk."""
+        """The rows are read in one chunk."""
         assert run(data) == frames
 
     @eachRow
@@ -95,22 +95,22 @@ class TestRows:
 
     @eachRow
     def test_everySplit(self, data: bytes, frames: list[tuple[Any, ...]]) -> None:
-        """Cut in two, wherever that is."""
+        """The rows are read in two pieces, wherever they are cut."""
         for cut in range(len(data)):
             assert run(data[:cut], data[cut:]) == frames
 
     @eachRow
     def test_trailing(self, data: bytes, frames: list[tuple[Any, ...]]) -> None:
-        """With something behind it."""
+        """Input behind a row is read as usual."""
         more = [] if frames and frames[-1][0] == ops.FAULT else [(ops.PING,)]
         assert run(data + b"PING\r\n") == frames + more
 
 
 class TestBounds:
-    """Memory."""
+    """The memory of the decoder."""
 
     def test_lineThatNeverEnds(self) -> None:
-        """A line that never ends is given up."""
+        """A line that never ends is a fault at the limit."""
         decoder = ServerDecoder(maxLine=1000)
         for _ in range(300):
             decoder.append(b"INFO xxxxx")
@@ -129,7 +129,9 @@ class TestBounds:
         assert decoder.pending == 0
 
     def test_largeMessageInPieces(self) -> None:
-        """A large message in many pieces is put together, in order, without limit if so wanted."""
+        """
+        A large message in many pieces is put together in order; the limit can be switched off.
+        """
         decoder = ServerDecoder(maxPayload=-1)
         body = bytes(range(256)) * 4000
         for part in pieces(b"MSG a 1 %d\r\n%b\r\n" % (len(body), body), range(0, 1 << 20, 777)):
@@ -141,7 +143,7 @@ class TestBounds:
 
 @given(st.binary(max_size=80), st.lists(st.integers(0, 80), max_size=5))
 def test_anyBytes(data: bytes, cuts: list[int]) -> None:
-    """Any bytes give the same frames in any pieces, and never an exception."""
+    """Any bytes give the same frames, however they are cut, and never an exception."""
     assert run(*pieces(data, cuts)) == run(data)
 
 
@@ -155,7 +157,7 @@ MESSAGES = st.tuples(
 
 @given(st.lists(MESSAGES, max_size=5))
 def test_readsWhatTheBrokerWrites(messages: list[tuple[bytes, bytes, bytes, int]]) -> None:
-    """Messages as the broker frames them are read as they were."""
+    """Messages that the broker writes are read unchanged."""
     decoder = ServerDecoder()
     for subject, reply, body, header in messages:
         message = Message(subject, body, reply, min(header, len(body)))
@@ -178,14 +180,14 @@ class TestLines:
     """Lines of a client, as the broker reads them."""
 
     def test_connect(self) -> None:
-        """CONNECT carries its options whatever their text is, on one line."""
+        """CONNECT has its options on one line, whatever text they contain."""
         options = {"name": 'a\r\n"b"\u00e9', "verbose": False}
         frame = asRead(connectLine(options))
         assert frame is not None
         assert parseConnect(frame[1]) == options
 
     def test_publish(self) -> None:
-        """PUB and HPUB are read as they were meant."""
+        """PUB and HPUB are read as they were written."""
         assert asRead(publishLine(b"a.b", b"", 0, 2) + b"hi\r\n") == (
             ops.PUB, b"a.b", b"", 0, b"hi", b"2", b"",
         )  # fmt: skip
@@ -194,13 +196,13 @@ class TestLines:
         )  # fmt: skip
 
     def test_subscribe(self) -> None:
-        """SUB is read as it was meant, with and without a group."""
+        """SUB is read as it was written, with and without a group."""
         assert asRead(subscribeLine(b"a.>", b"", b"1")) == (ops.SUB, b"a.> 1")
         assert asRead(subscribeLine(b"a.>", b"v1.a", b"1")) == (ops.SUB, b"a.> v1.a 1")
 
     @pytest.mark.parametrize("subject", [b"", b"a b", b"a\r\nPING", b"a.*", b"a..b", b"a\x00"])
     def test_badSubjects(self, subject: bytes) -> None:
-        """A name that would break a line, or that is no valid subject, is refused."""
+        """A subject that would break a line, or is invalid, is refused."""
         with pytest.raises(ValueError, match="publish to"):
             publishLine(subject, b"", 0, 0)
         if subject:
@@ -209,7 +211,7 @@ class TestLines:
 
     @pytest.mark.parametrize("pattern", [b"", b"a b", b"a\r\nPING", b"a..b", b"a.>.b", b"a\t"])
     def test_badPatterns(self, pattern: bytes) -> None:
-        """A bad pattern or group is refused."""
+        """An invalid pattern or group is refused."""
         with pytest.raises(ValueError, match="valid subject"):
             subscribeLine(pattern, b"", b"1")
         for queue in (b"a b", b"a\r\n", b" "):

@@ -34,7 +34,7 @@ def test_decoded(data: bytes, text: str) -> None:
 
 @given(st.binary(max_size=12))
 def test_encoded(data: bytes) -> None:
-    """A text that C{surrogateescape} has kept comes out the same."""
+    """Text that was decoded with C{surrogateescape} is encoded to the original bytes."""
     assert encoded(data.decode("utf-8", "surrogateescape")).decode("utf-8") == decoded(data)
 
 
@@ -49,12 +49,12 @@ def test_encoded(data: bytes) -> None:
     ],
 )
 def test_surrogates(text: str, value: str) -> None:
-    """Half of a surrogate pair becomes U+FFFD, and all else stays as it was."""
+    """A lone surrogate becomes U+FFFD; other text stays unchanged."""
     assert json.loads(whole(text)) == value
 
 
 def test_otherErrors() -> None:
-    """An error of another kind is none of this handler's."""
+    """The handler raises errors that are not about encoding."""
     with pytest.raises(UnicodeTranslateError):
         codecs.lookup_error(REPLACED)(UnicodeTranslateError("a", 0, 1, "no"))
 
@@ -136,16 +136,18 @@ PAGES = [
 
 
 class TestEverywhere:
-    """Whatever bytes come, answers, events and pages are Unicode, and nothing fails."""
+    """
+    Whatever bytes clients send, answers, events and pages are valid Unicode, and nothing fails.
+    """
 
     @pytest.fixture
     def broker(self) -> Iterator[MemoryBroker]:
-        """A broker with everything that answers."""
+        """A broker in which every service is switched on."""
         with MemoryBroker(configText=CONFIG) as broker:
             yield broker
 
     def login(self, broker: MemoryBroker, user: str) -> MemoryConnection:
-        """A client whose name is odd too."""
+        """A client whose name has the odd bytes too."""
         options = {"user": user, "pass": user, "name": "n\ud800", "lang": "\udfff"}
         client = broker.connect({**options, "verbose": False, "headers": True})
         client.request(b"SUB odd.> 1\r\nSUB %b.* q%b 2\r\n" % (ODD, ODD))
@@ -171,7 +173,7 @@ class TestEverywhere:
         client.send(b"PUB s.%b %b 1\r\nx\r\n" % (ODD, REPLY))
 
     def check(self, lines: list[bytes]) -> int:
-        """Fail for JSON with anything else in it. Returns how much JSON there is."""
+        """Fail if JSON contains other text, and return how much JSON there is."""
         documents = [line for line in lines if line.startswith(b"{")]
         for line in documents:
             text = json.dumps(json.loads(line.decode("utf-8")), ensure_ascii=False)
@@ -179,7 +181,7 @@ class TestEverywhere:
         return len(documents)
 
     def test_jetStream(self, broker: MemoryBroker) -> None:
-        """JetStream's API, its acknowledgements and its advisories."""
+        """JetStream's API, acknowledgements and advisories are valid Unicode."""
         watcher = self.login(broker, "a")
         watcher.request(b"SUB $JS.EVENT.> 3\r\nSUB traces.> 4\r\n")
         client = self.login(broker, "a")
@@ -191,7 +193,9 @@ class TestEverywhere:
         assert self.check(watcher.receive().splitlines()) > len(API)
 
     def test_acknowledgements(self, broker: MemoryBroker) -> None:
-        """An acknowledgement that ends a delivery has a reason."""
+        """
+        The reason in an acknowledgement that ends a delivery is valid Unicode in the advisory.
+        """
         client = self.login(broker, "a")
         self.store(client)
         client.request(b"SUB $JS.EVENT.> 3\r\nSUB pulled 4\r\n")
@@ -202,7 +206,7 @@ class TestEverywhere:
         assert "o" + "\ufffd" * 4 in client.receive().decode("utf-8")
 
     def test_system(self, broker: MemoryBroker) -> None:
-        """Requests in the system account, and those of accounts."""
+        """Answers to requests in the system account and in other accounts are valid Unicode."""
         self.store(self.login(broker, "a"))
         for user in ("sys", "a"):
             client = self.login(broker, user)
@@ -210,14 +214,14 @@ class TestEverywhere:
             assert self.check(self.ask(client, SYSTEM, b"$SYS.REQ."))
 
     def test_exportPrefix(self, broker: MemoryBroker) -> None:
-        """C{$NB.API}."""
+        """Answers of C{$NB.API} are valid Unicode."""
         client = self.login(broker, "a")
         self.store(client)
         client.receive()
         assert self.check(self.ask(client, OURS, b"$NB.API.")) >= len(OURS)
 
     def test_streaming(self, broker: MemoryBroker) -> None:
-        """NATS Streaming takes no such channel, client, group or inbox, and says so."""
+        """NATS Streaming refuses such channels, clients, groups and inboxes with an error."""
         client = self.login(broker, "a")
         fields = [bytes([number << 3 | 2, len(ODD)]) + ODD for number in range(1, 12)]
         for subject in (b"discover.tc", b"pub.tc.%b" % ODD, b"sub.tc", b"unsub.tc", b"close.tc"):
@@ -227,7 +231,7 @@ class TestEverywhere:
         assert client.receive().count(b"stan: ") > 10
 
     def test_pages(self, broker: MemoryBroker) -> None:
-        """The monitoring pages."""
+        """The monitoring pages are valid Unicode."""
         self.store(self.login(broker, "a"))
         self.login(broker, "sys").close()
         for page in PAGES:

@@ -21,18 +21,18 @@ from natsbroker.wire.timestamps import ZERO_TIME, Timestamp, formatTime, parseTi
     ],
 )
 def test_formatTime(time: int, text: str) -> None:
-    """A time has no zeros at the end of its fraction and keeps its offset."""
+    """A time is written without trailing zeros in its fraction, and keeps its offset."""
     assert formatTime(time) == text
 
 
 def test_offsetIsNoPartOfTheInstant() -> None:
-    """The same instant in two offsets is equal."""
+    """Times of the same instant in two offsets are equal."""
     assert Timestamp(5, 3600) == Timestamp(5) == 5
     assert hash(Timestamp(5, 3600)) == hash(5)
 
 
 def test_repr() -> None:
-    """A failing test shows the time in words."""
+    """The representation of a time is readable."""
     assert repr(Timestamp(0)) == "Timestamp(1970-01-01T00:00:00Z)"
 
 
@@ -48,7 +48,7 @@ def test_repr() -> None:
     ],
 )
 def test_parseTime(text: str, nanoseconds: int, offset: int) -> None:
-    """A time is read with its offset, and written again."""
+    """A time is read with its offset, and written again unchanged."""
     time = parseTime(text)
     assert (int(time), time.offset) == (nanoseconds, offset)
     assert parseTime(formatTime(time)) == time
@@ -73,6 +73,6 @@ def test_parseTime(text: str, nanoseconds: int, offset: int) -> None:
     ],
 )
 def test_noTime(text: str, problem: str) -> None:
-    """A text that is no time is refused with the reason."""
+    """A text that is not a time is refused with the reason."""
     with pytest.raises(ValueError, match=problem):
         parseTime(text)

@@ -29,19 +29,19 @@ def block(*lines: bytes) -> bytes:
     ],
 )
 def test_asksForTrace(line: bytes, hasDest: bool, expected: bool) -> None:
-    """Names of headers decide whether a message may ask for a trace."""
+    """The names of headers decide whether a message may ask for a trace."""
     headers = block(line)
     assert asksForTrace(headers + b"payload", len(headers), hasDest) is expected
 
 
 def test_payloadDoesNotAsk() -> None:
-    """A payload that looks like a header asks for nothing."""
+    """A payload that looks like a header does not ask for a trace."""
     headers = block(b"A: B")
     assert not asksForTrace(headers + b"\nNats-Trace-Dest: x\ntraceparent: y", len(headers), True)
 
 
 def test_headersAreSorted() -> None:
-    """Headers are sorted by name, values of one name stay in order, empty ones are left out."""
+    """Headers are sorted by name; values of one name stay in order, and empty ones are left out."""
     request = readRequest(block(b"b: 2", b"B:3", b"b:  1 ", b"Empty: ", b"Nats-Trace-Dest: x"))
     assert request is not None
     assert list(request.headers.items()) == [
@@ -57,7 +57,7 @@ def test_headersAreSorted() -> None:
     [(b"1", True), (b"TRUE", True), (b"on", True), (b"yes", False), (b"0", False)],
 )
 def test_noDelivery(value: bytes, expected: bool) -> None:
-    """With three values of the header a message is traced without being delivered."""
+    """Three values of the header mean a trace without delivery."""
     request = readRequest(block(b"Nats-Trace-Dest: x", b"Nats-Trace-Only: " + value))
     assert request is not None and request.isOnly is expected
 
@@ -67,7 +67,7 @@ def test_noDelivery(value: bytes, expected: bool) -> None:
     [(b"01", True), (b"03", True), (b"7f", True), (b"00", False), (b"ff", False), (b"1", False)],
 )
 def test_parent(flags: bytes, expected: bool) -> None:
-    """The last part of a C{traceparent} says whether the message is sampled."""
+    """The last part of a C{traceparent} decides whether the message is sampled."""
     request = readRequest(block(b"TraceParent: " + PARENT + flags))
     assert (request is not None) is expected
 
@@ -82,7 +82,7 @@ def test_parent(flags: bytes, expected: bool) -> None:
     ],
 )
 def test_noRequest(headers: bytes) -> None:
-    """A destination that says so, none at all, or a status line means no trace."""
+    """A message with a disabled or missing destination, or with a status line, is not traced."""
     assert readRequest(headers) is None
 
 
@@ -93,7 +93,7 @@ def test_originAccount() -> None:
 
 
 def test_withHeader() -> None:
-    """A header replaces all of its name and stands last."""
+    """A header replaces all others of its name and comes last."""
     headers = block(b"Nats-Trace-Hop: 1", b"Nats-Trace-Dest: x", b"Nats-Trace-Hop: 2")
     assert withHeader(headers, HOP, b"1.1") == block(b"Nats-Trace-Dest: x", b"Nats-Trace-Hop: 1.1")
     assert withHeader(block(), DEST, b"y") == block(b"Nats-Trace-Dest: y")

@@ -22,13 +22,13 @@ class TestMessage:
         assert (message.sizeText, message.headerText) == (b"0", b"")
 
     def test_forGroups(self) -> None:
-        """A message for queue groups alone is a message in all else."""
+        """A message for queue groups only equals the original in all other fields."""
         message = GroupMessage(b"a", b"HHHpayload", b"r", 3, queues=(b"q",))
         assert isinstance(message, Message) and not hasattr(message, "__dict__")
         assert (message.payload, message.queues) == (b"payload", (b"q",))
 
     def test_sizes(self) -> None:
-        """The sizes are written out unless the publisher's spelling is given."""
+        """The sizes are written as decimals unless the publisher's spelling is given."""
         assert Message(b"a", b"12345").sizeText == b"5"
         assert Message(b"a", b"12345", headerLength=3).headerText == b"3"
         message = Message(b"a", b"12345", headerLength=3, sizeText=b"0005", headerText=b"03")
@@ -47,17 +47,17 @@ class TestMessage:
         assert Message(b"a", body).payload is body
 
     def test_repr(self) -> None:
-        """The representation tells subject, reply and length, not the contents."""
+        """The representation has subject, reply subject and length, not the payload."""
         assert repr(Message(b"a", b"secret", b"r")) == "<Message b'a' reply=b'r' 6 bytes>"
 
     def test_noOtherAttributes(self) -> None:
-        """A message is a slotted value."""
+        """A message has no attributes beyond its fields."""
         with pytest.raises(AttributeError):
             Message(b"a").colour = "red"  # type: ignore[attr-defined]
 
 
 def test_linkKindsComeLast() -> None:
-    """Kinds of links are distinct from those of this broker's own subscribers by their number."""
+    """The kinds of links have higher numbers than those of this broker's own subscribers."""
     assert [kind for kind in Kind if kind < FIRST_LINK_KIND] == [
         Kind.CLIENT,
         Kind.INTERNAL,

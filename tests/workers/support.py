@@ -60,7 +60,7 @@ class Port:
 
 class Process:
     """
-    A worker's process in name.
+    A simulated process of a worker.
 
     @ivar said: the messages that it was sent.
     @ivar passed: the descriptors that came with them.
@@ -100,7 +100,7 @@ class Process:
         self.end(f"signal {name}")
 
     def end(self, how: str = "exit code 0") -> None:
-        """End, with everything that it holds."""
+        """End the process and close its sockets."""
         self._isEnding = True
         self.channel.drain()
         self.channel.close()
@@ -115,7 +115,7 @@ CHOSEN = 5000
 
 
 class Reactor(MemoryReactorClock):
-    """Listens at ports in memory."""
+    """A reactor whose ports are in memory."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -143,7 +143,7 @@ class World:
 
     @property
     def port(self) -> Any:
-        """At which the parent listens for clients."""
+        """The port on which the parent listens for clients."""
         return self.reactor.ports[0]
 
     def _spawn(self, reactor: Any, line: Any, ended: Any) -> tuple[Process, socket.socket]:
@@ -159,12 +159,12 @@ class World:
         return self
 
     def ready(self, process: Process) -> None:
-        """Have a worker become ready."""
+        """Report that a worker is ready."""
         process.read()
         self.say(process, Ready(INFO, {}))
 
     def say(self, process: Process, *messages: object) -> None:
-        """Have a worker say something, and the parent read it."""
+        """Send a message from a worker, and have the parent read it."""
         for message in messages:
             process.channel.send(message)
         for slot in self.supervisor.slots:
@@ -172,7 +172,7 @@ class World:
                 slot.read()
 
     def announced(self, process: Process) -> Advisory:
-        """The event of the server that a worker is to publish, and does."""
+        """The server's event that a worker was told to publish, which it then does."""
         [message] = process.read()
         assert (type(message), message.name) == (ShowPart, "announce")
         self.say(process, PartShown(message.number, None))

@@ -33,7 +33,7 @@ LIMIT = 4096
 
 
 class Worker:
-    """The place of a worker that keeps what it is given."""
+    """A worker that keeps the connections it is given."""
 
     def __init__(self, info: ServerInfo | None) -> None:
         self.info = info
@@ -79,7 +79,7 @@ class Entrance:
         self.sockets: list[socket.socket] = []
 
     def dial(self) -> socket.socket:
-        """A client that has been accepted."""
+        """A connected and accepted client."""
         theirs, ours = socket.socketpair()
         self.sockets += [theirs, ours]
         theirs.setblocking(False)
@@ -87,7 +87,7 @@ class Entrance:
         return theirs
 
     def say(self, client: socket.socket, data: bytes) -> None:
-        """Send something, which is read."""
+        """Send bytes from a client, and read them."""
         client.send(data)
         self.read()
 
@@ -102,7 +102,7 @@ class Entrance:
         return [message for worker in self.workers for message, _ in worker.given]
 
     def end(self) -> None:
-        """Close everything."""
+        """Close all sockets."""
         self.acceptor.close()
         for opened in self.sockets:
             opened.close()
@@ -122,11 +122,11 @@ class TestFirstLine:
     """Input up to the end of CONNECT."""
 
     def line(self) -> FirstLine:
-        """The line of a client of a server with two accounts."""
+        """The first line of a client of a server with two accounts."""
         return FirstLine(AccountFinder(settingsOf(TWO)), LIMIT)
 
     def test_pieces(self) -> None:
-        """CONNECT may come in pieces, with more behind it."""
+        """CONNECT may arrive in pieces, followed by more input."""
         line = self.line()
         for place in range(len(HELLO) - 1):
             assert not line.received(HELLO[place : place + 1])
@@ -135,14 +135,14 @@ class TestFirstLine:
 
     @pytest.mark.parametrize("data", [b"PING\r\n", b"P", b"GET / HTTP/1.1\r\n", b"\0", b"cON-"])
     def test_guest(self, data: bytes) -> None:
-        """The first byte that is not of a CONNECT is enough: this is a guest, or nonsense."""
+        """A client whose first byte does not begin CONNECT is a guest, and is not read further."""
         line = self.line()
         assert line.received(data)
         assert line.account == "A"
 
     @pytest.mark.parametrize("argument", [b"", b" {", b' {"user":7}', b" []", b" \xff"])
     def test_nonsense(self, argument: bytes) -> None:
-        """A CONNECT that says nothing is read to its end; a worker has the answer."""
+        """A malformed CONNECT is read to its end; the worker will answer it."""
         line = self.line()
         assert line.received(b"CONNECT" + argument + b"\r\n")
         assert line.account in ("", "A")
@@ -159,7 +159,9 @@ class TestAcceptor:
     """Clients before a worker has them."""
 
     def test_greeted(self, entrance: Entrance) -> None:
-        """A client gets INFO with a number and its address, and is placed by its CONNECT."""
+        """
+        A client gets INFO with its client id and address; its CONNECT decides about the worker.
+        """
         client = entrance.dial()
         info = json.loads(client.recv(4096)[5:])
         assert (info["client_id"], info["client_ip"], info["auth_required"]) == (
@@ -180,7 +182,7 @@ class TestAcceptor:
         assert sorted(len(worker.connections) for worker in entrance.workers) == [0, 1]
 
     def test_accounts(self, entrance: Entrance) -> None:
-        """Clients of one account come to one worker, and those of the other to the other."""
+        """Clients of one account come to one worker, those of another account to another worker."""
         for user in b"ababab":
             client = entrance.dial()
             entrance.say(client, b'CONNECT {"user":"%c"}\r\n' % user)
@@ -209,7 +211,7 @@ class TestAcceptor:
         assert refused.recv(1) == b""
 
     def test_late(self, entrance: Entrance) -> None:
-        """A client that is silent goes to a worker after its time, which the worker counts."""
+        """A silent client goes to a worker after its time, and the worker counts the timeout."""
         entrance.dial()
         entrance.reactor.advance(1.9)
         assert not entrance.given
@@ -218,7 +220,7 @@ class TestAcceptor:
         assert (given.read, given.isGreeted) == (b"", True) and given.waited >= 2.0
 
     def test_left(self, entrance: Entrance) -> None:
-        """A client that leaves before is forgotten."""
+        """A client that leaves before it has a worker is forgotten."""
         entrance.dial().close()
         entrance.read()
         assert not entrance.given and not entrance.reactor.readers
@@ -230,7 +232,10 @@ class TestAcceptor:
         indirect=True,
     )
     def test_atOnce(self, entrance: Entrance) -> None:
-        """Where CONNECT says nothing of use, connections go to the workers at once, by load."""
+        """
+        If CONNECT does not matter for the placement, connections go to the workers at once, by
+        load.
+        """
         for _ in range(20):
             client = entrance.dial()
             with pytest.raises(BlockingIOError):
@@ -240,7 +245,7 @@ class TestAcceptor:
 
     @pytest.mark.parametrize("entrance", [{"text": TWO + "max_connections: 2"}], indirect=True)
     def test_full(self, entrance: Entrance) -> None:
-        """Connections over the limit of the server are marked; those before a CONNECT count."""
+        """Connections over the server's limit are marked; connections before CONNECT count."""
         first, _ = entrance.dial(), entrance.dial()
         entrance.say(first, HELLO)
         entrance.dial()
@@ -250,7 +255,7 @@ class TestAcceptor:
 
     @pytest.mark.parametrize("entrance", [{"text": "max_connections: 1"}], indirect=True)
     def test_endReportedLater(self, entrance: Entrance) -> None:
-        """A connection is not over the limit if the one before ended just now."""
+        """A connection is not over the limit if an earlier one has just ended."""
         entrance.dial()
         entrance.dial()
         for worker in entrance.workers:
@@ -260,7 +265,7 @@ class TestAcceptor:
 
     @pytest.mark.parametrize("entrance", [{"text": "max_connections: 1"}], indirect=True)
     def test_closedWhileHeld(self, entrance: Entrance) -> None:
-        """A connection that is held when the server stops is closed, and goes to no worker."""
+        """A held connection is closed when the server stops, and goes to no worker."""
         entrance.dial()
         client = entrance.dial()
         entrance.acceptor.close()
@@ -268,7 +273,7 @@ class TestAcceptor:
         assert client.recv(1) == b"" and len(entrance.given) == 1
 
     def test_nobody(self, entrance: Entrance) -> None:
-        """Without a worker a connection that was accepted is closed."""
+        """Without a worker, an accepted connection is closed."""
         client = entrance.dial()
         for worker in entrance.workers:
             worker.isReady = False
@@ -287,7 +292,7 @@ class TestAcceptor:
         assert len(entrance.given) == 6
 
     def test_onlyReady(self, entrance: Entrance) -> None:
-        """A worker that leaves gets no more connections."""
+        """A worker that is being replaced gets no more connections."""
         entrance.workers[0].isReady = False
         for _ in range(5):
             entrance.say(entrance.dial(), HELLO)
@@ -297,7 +302,10 @@ class TestAcceptor:
         "entrance", [{"text": "max_connections: 3", "listener": "leafnodes"}], indirect=True
     )
     def test_servers(self, entrance: Entrance) -> None:
-        """Other servers go to the worker that has fewest of them, and are no clients."""
+        """
+        Connections of other servers go to the worker with the fewest of them, and do not count as
+        clients.
+        """
         for worker, count in zip(entrance.workers, (3, 1), strict=True):
             worker.connections.update(dict.fromkeys(range(count), ""))
         for _ in range(3):
@@ -309,14 +317,14 @@ class TestAcceptor:
         assert [len(worker.connections) for worker in entrance.workers] == [3, 1]
 
     def test_reload(self, entrance: Entrance) -> None:
-        """Other settings are in force for the connections to come."""
+        """New settings apply to later connections."""
         entrance.acceptor.use(settingsOf(""))
         entrance.dial()
         assert [given.isGreeted for given in entrance.given] == [False]
 
 
 class _Adopter(Worker):
-    """The place of a broker in this process."""
+    """A broker in this process, in the place of a worker."""
 
     def __init__(self, street: Street, number: int) -> None:
         super().__init__(street.brokers[number].clientContext.info)
@@ -344,7 +352,7 @@ class TestBrokers:
     pytestmark = POLLED
 
     def test_session(self, tmp_path: Any) -> None:
-        """Clients come through the acceptor, and meet those of their account wherever they are."""
+        """Clients that came through the acceptor reach others of their account at either broker."""
         street = Street(tmp_path, TWO)
         try:
             street.begin(1, 2)

@@ -31,7 +31,7 @@ def jwt(**claims: Any) -> str:
 
 
 class TestNeed:
-    """Whether CONNECT tells clients apart."""
+    """Whether CONNECT is needed to know a client's account."""
 
     @pytest.mark.parametrize(
         ("text", "expected"),
@@ -47,11 +47,11 @@ class TestNeed:
         ],
     )
     def test_settings(self, text: str, expected: bool) -> None:
-        """Only where there are several accounts, and the parent can read it."""
+        """CONNECT is needed only if there are several accounts, and the parent can read it."""
         assert AccountFinder(settingsOf(text)).isNeeded is expected
 
     def test_nonce(self) -> None:
-        """Users with nkeys sign a nonce."""
+        """With users with nkeys, INFO has a nonce."""
         assert AccountFinder(settingsOf(TWO)).hasNonce
         assert not AccountFinder(settingsOf("")).hasNonce
 
@@ -91,19 +91,19 @@ class TestUsers:
         ],
     )
     def test_found(self, options: dict[str, Any], expected: str) -> None:
-        """A user has an account; a client that says nothing is the guest."""
+        """A user has its account; a client without a login has the guest's."""
         finder = AccountFinder(settingsOf(TWO + "no_auth_user: b"))
         assert finder.accountOf(options) == expected
 
     def test_open(self) -> None:
-        """Where nobody logs in, clients are of the global account."""
+        """Without logins, clients have the global account."""
         assert AccountFinder(settingsOf("")).accountOf({"user": "x"}) == "$G"
         finder = AccountFinder(settingsOf("authorization { token: t }"))
         assert finder.accountOf({"auth_token": "t"}) == "$G"
 
 
 class TestTokens:
-    """Operator mode."""
+    """Tokens in operator mode."""
 
     @pytest.fixture
     def finder(self, monkeypatch: pytest.MonkeyPatch) -> AccountFinder:
@@ -124,10 +124,10 @@ class TestTokens:
         ],
     )
     def test_issuer(self, finder: AccountFinder, claims: dict[str, Any], expected: str) -> None:
-        """The account is the issuer, or that of the signing key."""
+        """The account is the token's issuer, or the owner of the signing key."""
         assert finder.accountOf({"jwt": jwt(**claims)}) == expected
 
     @pytest.mark.parametrize("text", ["", "x", "a.b.c", "a.%.c", "a.IiI.c", "a.é.c"])
     def test_nonsense(self, finder: AccountFinder, text: str) -> None:
-        """Another text than a token names no account."""
+        """Any other text than a token names no account."""
         assert finder.accountOf({"jwt": text}) == ""

@@ -41,7 +41,7 @@ class Reactor(Clock):
 
 
 class End:
-    """A channel with what it has received."""
+    """A channel that keeps what it has received."""
 
     def __init__(self, end: socket.socket) -> None:
         self.reactor = Reactor()
@@ -57,7 +57,7 @@ class End:
         self.losses += 1
 
     def read(self) -> Failure | None:
-        """Read as a reactor does, which tells of the end."""
+        """Read as a reactor does, including the end."""
         failure = self.channel.doRead()
         if failure is not None:
             self.channel.connectionLost(failure)
@@ -101,7 +101,10 @@ def test_setsInOrder() -> None:
 
 
 def test_incompleteSet() -> None:
-    """The descriptors that came are closed, and those of the next frame are its own."""
+    """
+    If descriptors of a frame are missing, the received ones are closed; those of the next frame are
+    unaffected.
+    """
     decoder = FrameDecoder()
     one, two = os.pipe()
     os.close(two)
@@ -123,7 +126,7 @@ def test_closedWithSets() -> None:
 
 
 def test_settings() -> None:
-    """Settings with all kinds of blocks arrive as they are."""
+    """Settings with blocks of all kinds are received unchanged."""
     text = """
     server_name: S, max_payload: 77, tls { handshake_first: auto, timeout: 3 }
     accounts {
@@ -147,7 +150,7 @@ def test_settings() -> None:
 
 
 def inspected(text: str) -> Settings:
-    """Settings of a text, whatever its errors are: here files that are not there."""
+    """Settings from a text, without regard to its errors, as files are missing."""
     with tempfile.NamedTemporaryFile("w") as file:
         file.write(text)
         file.flush()
@@ -155,7 +158,7 @@ def inspected(text: str) -> Settings:
 
 
 def test_otherRelease() -> None:
-    """Fields that one of two releases has not are left out, or have their defaults."""
+    """Fields that only one of two releases has are left out, or have their defaults."""
     assert rebuilt(Closed, {"cid": 7, "since": 3}) == Closed(7, "")
 
 
@@ -170,7 +173,7 @@ def test_bothWays(ends: tuple[End, End]) -> None:
 
 
 def test_gathered(ends: tuple[End, End]) -> None:
-    """Messages that may wait are sent together, in front of one that may not."""
+    """Messages that may wait are sent together, before the next one that may not."""
     parent, worker = ends
     worker.channel.sendSoon(Closed(1, "A"))
     worker.channel.sendSoon(Closed(2, "A"))
@@ -187,7 +190,7 @@ def test_gathered(ends: tuple[End, End]) -> None:
 
 
 def test_closedWhileGathered(ends: tuple[End, End]) -> None:
-    """Nothing is left to be called when a channel is closed."""
+    """After a channel was closed, no delayed call is left."""
     _, worker = ends
     worker.channel.sendSoon(Closed(1, "A"))
     worker.channel.close()
@@ -210,7 +213,7 @@ def test_socketPassed(ends: tuple[End, End]) -> None:
 
 
 def test_slowReader(ends: tuple[End, End]) -> None:
-    """Frames wait here while the other end is slow, and come in order with their sockets."""
+    """Frames wait while the other end is slow, and arrive in order with their sockets."""
     parent, worker = ends
     clients = []
     for cid in range(300):
@@ -231,7 +234,7 @@ def test_slowReader(ends: tuple[End, End]) -> None:
 
 
 def test_otherEndGone(ends: tuple[End, End]) -> None:
-    """Messages that it sent before come first; the end is noticed once."""
+    """Messages that the other end sent before its end come first; the end is noticed once."""
     parent, worker = ends
     worker.channel.send(ReloadPlanned())
     worker.channel.close()
@@ -268,7 +271,10 @@ def test_socketsInFlight(ends: tuple[End, End]) -> None:
 
 
 def test_noDescriptorLeft(ends: tuple[End, End]) -> None:
-    """Without room for a descriptor, the message comes without one, and those behind it whole."""
+    """
+    If no descriptor is left in the process, a message arrives without its socket, and later ones
+    are complete.
+    """
     parent, worker = ends
     pairs = [socket.socketpair() for _ in range(2)]
     parent.channel.send(Adopt(1, ("h", 1)), [pairs[0][0]])

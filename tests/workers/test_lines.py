@@ -15,7 +15,7 @@ from tests.server.support import logLines
 
 
 def test_written() -> None:
-    """The label stands before each line; lines about the whole server are the parent's."""
+    """Each line has its label; lines about the whole server come from the parent."""
     stream = io.StringIO()
     log = WorkerLog(stream, Logging(logtime=False))
     verifyObject(ILogObserver, log)
@@ -35,14 +35,14 @@ def test_written() -> None:
 
 @pytest.mark.parametrize("label", ["TRC", "DBG", "INF", "WRN", "ERR", "FTL"])
 def test_relayed(label: str) -> None:
-    """A line is written as it is, whatever its level: the worker knows what is wanted."""
+    """A line is written as the worker sent it, whatever its level."""
     with logLines(debug=False) as lines:
         relay(f"{label} [1] [{label}] some {{text}}", 2)
     assert lines == [f"[{label}] some {{text}}"]
 
 
 def test_foreign() -> None:
-    """Output of a worker beside its log is an error, with its number."""
+    """Output of a worker beside its log is logged as an error, with the worker's number."""
     with logLines() as lines:
         relay("Segmentation fault {x}", 2)
         relay("", 3)

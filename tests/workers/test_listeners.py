@@ -39,7 +39,10 @@ def world() -> Iterator[World]:
 
 class TestOpen:
     def test_addresses(self, world: World) -> None:
-        """Workers learn of all ports, of which one that the kernel chose is in their settings."""
+        """
+        Workers get the addresses of all ports in their settings, including a port that the kernel
+        chose.
+        """
         for process in world.started:
             start = process.said[0]
             assert start.addresses == {
@@ -50,7 +53,7 @@ class TestOpen:
         assert [process.said[0].announces for process in world.started] == [True, False]
 
     def test_urls(self, world: World) -> None:
-        """Each address is named once, whatever the workers say of it."""
+        """Each address is announced once, whatever the workers report."""
         world.supervisor.slots[0].addresses = {"websocket": ["ws://127.0.0.1:1"], "cluster": []}
         assert world.supervisor.addresses() == {
             "nats": ["nats://127.0.0.1:4333"],
@@ -59,7 +62,7 @@ class TestOpen:
         }
 
     def test_accepted(self, world: World) -> None:
-        """A connection goes to a worker with the listener's name, and is counted until it ends."""
+        """A connection goes to a worker with the listener's name, and counts until it ends."""
         client = world.reactor.ports[1].accept()
         [(process, message)] = [
             (process, message)
@@ -75,7 +78,7 @@ class TestOpen:
         client.close()
 
     def test_noneReady(self, world: World) -> None:
-        """All ports wait while there is no worker, and none is open after the end."""
+        """All ports stop accepting while there is no worker, and are closed at the end."""
         with logLines():
             for process in world.started:
                 process.end("signal 9")
@@ -86,7 +89,7 @@ class TestOpen:
 
 class TestReload:
     def test_same(self, world: World) -> None:
-        """A port that the kernel chose stays, also for workers to come."""
+        """After a reload, a port that the kernel chose stays the same, also for later workers."""
         world.supervisor.reload(renewed(SOCKETS + "max_payload: 100"))
         for process in world.started:
             assert process.read()[0].settings.websocket.port == CHOSEN
@@ -99,14 +102,14 @@ class TestReload:
 
     @pytest.mark.parametrize(("text", "port"), [("", 0), (SOCKETS.replace("-1", "9"), 9)])
     def test_ports(self, world: World, text: str, port: int) -> None:
-        """Ports stay as they are."""
+        """A reload that changes ports is refused."""
         with pytest.raises(ReloadError) as raised:
             world.supervisor.reload(renewed(text))
         problem = f"config reload not supported for websocket: port {CHOSEN} to {port}"
         assert raised.value.problems == (problem,)
 
     def test_new(self) -> None:
-        """No port is added."""
+        """A reload that adds a port is refused."""
         world = World().start()
         with pytest.raises(ReloadError) as raised:
             world.supervisor.reload(renewed(SOCKETS.replace("-1", "9")))
@@ -115,7 +118,7 @@ class TestReload:
 
 
 def test_unknownSocket() -> None:
-    """A socket that somebody has opened for a listener that there is not is no mistake to hide."""
+    """A socket for an unknown listener is an error."""
     opened = socket.socket()
     settings = renewed("")
     with pytest.raises(ValueError, match="no parent's of workers: cluster"):

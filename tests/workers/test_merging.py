@@ -15,7 +15,7 @@ from tests.server.support import Host
 
 
 def test_numbers() -> None:
-    """Counts of one worker each are added up, also in parts of a document; settings are not."""
+    """Counts are added up, also in parts of a document; settings are not."""
     one = {"connections": 2, "max_payload": 7, "cpu": 0.1, "slow_consumer_stats": {"clients": 1}}
     other = {"connections": 3, "max_payload": 7, "cpu": 0.2, "slow_consumer_stats": {"clients": 4}}
     assert merged([one, other]) == {
@@ -27,7 +27,7 @@ def test_numbers() -> None:
 
 
 def test_averages() -> None:
-    """Averages are weighted by what they are of, maxima are maxima, the first start counts."""
+    """Averages are weighted, maxima are the largest, and the start is the earliest."""
     one = {
         "num_matches": 30,
         "cache_hit_rate": 0.5,
@@ -56,7 +56,7 @@ def test_averages() -> None:
 
 
 def test_missing() -> None:
-    """A key of one worker alone is in the document, as is one that another has nothing for."""
+    """A key that only one worker has, or has a value for, is in the document."""
     assert merged(
         [{"a": True, "b": None, "c": None}, {"jetstream": {"x": 1}, "a": True, "b": 2}]
     ) == {
@@ -68,7 +68,7 @@ def test_missing() -> None:
 
 
 def test_lists() -> None:
-    """Rows are joined, rows of one account merged, and accounts united."""
+    """Rows are joined, rows of one account are merged, and accounts are united."""
     one = {
         "leafs": [{"id": 1}],
         "accounts": ["A", "B"],
@@ -93,7 +93,7 @@ def test_lists() -> None:
 
 
 def test_gateways() -> None:
-    """Inbound links of one cluster are one list."""
+    """Inbound connections of one cluster become one list."""
     one = {"outbound_gateways": None, "inbound_gateways": {"X": [{"cid": 1}]}}
     other = {
         "outbound_gateways": {"X": {"configured": True}},
@@ -123,7 +123,7 @@ def test_gatewayAccounts() -> None:
 
 
 def test_places() -> None:
-    """Reservations are added up over all workers; the limit of an account is one."""
+    """Reservations are added up over all workers; the limit of an account is not."""
     row = {"name": "A", "reserved_memory": (1 << 64) - 1}
     one = {"reserved_memory": 5, "total": 2, "api": {"total": 3}, "account_details": [row]}
     assert merged([one, one], "jsz") == {
@@ -143,7 +143,7 @@ sync_interval tls_timeout write_deadline cores
 
 
 def numbersIn(document: Any, place: str) -> Iterator[tuple[str, str]]:
-    """Places and keys of all numbers."""
+    """The places and keys of all numbers."""
     for key, value in document.items():
         for part in value if isinstance(value, list) else [value]:
             if isinstance(part, dict):
@@ -167,7 +167,7 @@ def test_allNumbers(path: str) -> None:
 
 
 def series(name: str, *values: float, label: str = "x") -> MetricSeries:
-    """A metric with a sample for each value."""
+    """A metric with one sample for each value."""
     made = MetricSeries(name, "text", ("k",))
     for value in values:
         made.add(value, label)
@@ -175,7 +175,7 @@ def series(name: str, *values: float, label: str = "x") -> MetricSeries:
 
 
 def test_series() -> None:
-    """Samples of the same labels are added up, and a metric has those of all workers."""
+    """Samples with the same labels are added up; the result has the metrics of all workers."""
     parts = [[series("a", 1.0), series("b", 2.0)], [series("a", 3.5), series("a", 1.0, label="y")]]
     shown = mergedSeries(parts)
     assert [(metric.name, metric.samples) for metric in shown] == [
@@ -194,7 +194,7 @@ def test_series() -> None:
     ],
 )
 def test_seriesRules(name: str, value: float) -> None:
-    """Times, and metrics that say what there is, are not added up."""
+    """Metrics of times and of facts are not added up."""
     [metric] = mergedSeries([[series(name, 5.0)], [series(name, 3.0)]])
     assert metric.samples == [(("x",), value)]
 

@@ -15,6 +15,6 @@ KINDS = [kind for kind in vars(messages).values() if isinstance(kind, type) and 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_passed(kind: Any) -> None:
-    """A message of each kind comes as it was sent, each field in its place."""
+    """A message of each kind is received as it was sent, with each field."""
     sent = kind(*range(len(fields(kind))))
     assert FrameDecoder().received(frameOf(sent)) == [(sent, ())]

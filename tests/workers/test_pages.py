@@ -61,7 +61,7 @@ class Workers:
         return succeed(dict(enumerate(self.partsByName.get(name, ()), 1)))
 
     def get(self, path: str, **query: str) -> tuple[int, Any]:
-        """A page's status and document."""
+        """The status and the document of a page."""
         answer: Any = self.pages.answer(f"/nats{path}", query)
         body = b"".join(piece for piece in answer.body if isinstance(piece, bytes))
         isJSON = answer.contentType == JSON
@@ -69,7 +69,7 @@ class Workers:
 
 
 def test_varz() -> None:
-    """The page has the numbers of all workers, and what only the parent knows."""
+    """The page C{/varz} has the sums of all workers, and the fields that only the parent knows."""
     page = {"server_id": "S", "connections": 1, "mem": 5, "start": "x", "http_req_stats": {}}
     workers = Workers(inJSON(page), inJSON(page))
     workers.clock.advance(90)
@@ -83,7 +83,10 @@ def test_varz() -> None:
 
 
 def test_refusedByWorkers() -> None:
-    """A parameter that all refuse is refused, in their words; one that knows more answers."""
+    """
+    A parameter that all workers refuse is refused in their words; if one accepts it, that worker
+    answers.
+    """
     refusal = WorkerAnswer(400, PLAIN, b"Account A does not exist")
     assert Workers(refusal, refusal).get("/accountz", acc="A") == (400, refusal.body.decode())
     known = inJSON({"account_detail": {"account_name": "A"}})
@@ -93,14 +96,14 @@ def test_refusedByWorkers() -> None:
 
 @pytest.mark.parametrize("path", ["/connz", "/subsz", "/jsz"])
 def test_refusedHere(path: str) -> None:
-    """A parameter that the parent reads is refused by it."""
+    """A parameter that the parent reads is refused by the parent."""
     workers = Workers()
     status, text = workers.get(path, limit="x")
     assert (status, "limit" in text, workers.asked) == (400, True, [])
 
 
 class Listed(Workers):
-    """Workers with rows of which a page shows some."""
+    """Workers whose pages list some of their rows."""
 
     def __init__(self, key: str, *rows: list[dict[str, Any]], **parts: list[Any]) -> None:
         super().__init__(*(inJSON({}) for _ in rows))
@@ -115,14 +118,17 @@ class Listed(Workers):
 
 
 def connections(*ranks: list[tuple[Any, int]]) -> Listed:
-    """Workers with connections of these ranks and numbers."""
+    """Workers whose connections have these ranks and client ids."""
     rows = [[{"cid": cid} for _, cid in one] for one in ranks]
     parts = [{"total": len(one) + 1, "ranks": one} for one in ranks]
     return Listed("connections", *rows, connections=parts)
 
 
 def test_connz() -> None:
-    """Rows stand in the order of all workers and say their worker; each gives its part alone."""
+    """
+    The rows of C{/connz} are sorted over all workers and name their worker; each worker sends only
+    its part.
+    """
     workers = connections([(1, 9), (4, 2), (7, 4)], [(2, 8), (4, 1), (5, 3)])
     status, document = workers.get("/connz", offset="1", limit="4", sort="subs", auth="1")
     assert status == 200
@@ -141,7 +147,7 @@ def test_connz() -> None:
 
 
 def test_manyConnections() -> None:
-    """Every row can be reached, however many one worker may give at a time."""
+    """Every row can be listed, however few one worker may send at a time."""
     count = 20_000
     workers = connections([(cid, cid) for cid in range(0, count, 2)], [(1, 1)])
     _, document = workers.get("/connz", offset=str(count // 2 - 1), limit="5")
@@ -149,7 +155,7 @@ def test_manyConnections() -> None:
 
 
 def test_fewerConnections() -> None:
-    """A connection that has ended since is not shown."""
+    """A connection that ended meanwhile is left out."""
     workers = connections([(1, 1), (3, 3)], [(2, 2)])
     workers.rows[1] = [{"cid": 3}]
     _, document = workers.get("/connz")
@@ -158,7 +164,7 @@ def test_fewerConnections() -> None:
 
 
 def test_subsz() -> None:
-    """The list is cut to the page over all workers."""
+    """The list of C{/subsz} is cut to the page over all workers."""
     rows = [{"sid": "1"}, {"sid": "2"}], [{"sid": "3"}, {"sid": "4"}, {"sid": "5"}]
     workers = Listed("subscriptions_list", *map(list, rows))
     status, document = workers.get("/subsz", subs="1", offset="1", limit="3")
@@ -170,7 +176,7 @@ def test_subsz() -> None:
 
 
 def test_jsz() -> None:
-    """Accounts count once; a worker without JetStream says nothing of it."""
+    """An account counts once in C{/jsz}; a worker without JetStream contributes nothing."""
     page = {"streams": 1, "total": 2, "api": {"total": 5}}
     disabled = inJSON({"disabled": True, "streams": 0, "config": {"max_memory": 0}})
     assert Workers(inJSON(page), inJSON(page), disabled).get("/jsz") == (
@@ -181,7 +187,7 @@ def test_jsz() -> None:
 
 
 def test_jszRows() -> None:
-    """Accounts of all workers are in order, and cut to the page."""
+    """The accounts of all workers are sorted, and cut to the page."""
     one, two = (
         inJSON({"account_details": [{"id": name, "name": name, "streams": 1} for name in names]})
         for names in ("ABD", "BC")
@@ -216,15 +222,15 @@ NO_CONSUMER = HealthProblem("no consumer", "CONSUMER", "A", "S", "C", status=404
 )
 def test_health(parts: list[Any], status: int, error: str | None) -> None:
     """
-    The server is as well as its worst worker, and not well without one of them. A stream is missing
-    if all workers that have streams miss it.
+    The health of the server is that of its worst worker; a missing worker is an error. A stream is
+    missing if all workers with streams miss it.
     """
     shown, document = Workers(health=parts).get("/healthz", details="")
     assert (shown, document.get("error")) == (status, error)
 
 
 def test_healthOnce() -> None:
-    """A problem of all workers is listed once."""
+    """A problem that all workers report is listed once."""
     workers = Workers(health=[(True, [ILL]), (True, [ILL])])
     assert workers.get("/healthz", details="1") == (
         503,
@@ -233,13 +239,13 @@ def test_healthOnce() -> None:
 
 
 def test_nobody() -> None:
-    """Without any worker each page says so."""
+    """Without any worker, each page has the status 503."""
     for path in ("/varz", "/connz", "/subsz", "/other"):
         assert Workers().get(path)[0] == 503
 
 
 def test_metrics() -> None:
-    """Metrics are added up under one name, and the server is as old as its parent."""
+    """Metrics are added up under one name; the server's uptime is that of the parent."""
     metric = MetricSeries("connections", "text", samples=[((), 2.0)])
     started = MetricSeries("start_time_seconds", "text", samples=[((), 2_000.0)])
     status, text = Workers(metrics=[[metric, started], [metric]]).get("/metrics")
@@ -249,7 +255,7 @@ def test_metrics() -> None:
 
 
 def test_ofOneWorker() -> None:
-    """A page that is not merged, as a plugin's, is the first worker's, with its status."""
+    """A page that is not merged, such as a plugin's, is that of the first worker."""
     workers = Workers(inJSON({"a": 1}), inJSON({"a": 2}))
     assert workers.get("/streaming/serverz") == (200, {"a": 1})
     unknown = WorkerAnswer(404, PLAIN, b"404 page not found\n")
@@ -257,7 +263,7 @@ def test_ofOneWorker() -> None:
 
 
 def test_live() -> None:
-    """The live page and its files are the parent's own."""
+    """The live page and its files come from the parent."""
     workers = Workers()
     assert "<title>natsbroker" in workers.get("/live")[1]
     assert "import" in workers.get("/live/main.js")[1]
@@ -265,7 +271,7 @@ def test_live() -> None:
 
 
 def test_status() -> None:
-    """The status counts accounts that are active at several workers once."""
+    """An account that is active at several workers counts once in the status."""
     parts = [{"connections": 1, "active_accounts": ["A", "B"]}, {"active_accounts": ["B"]}]
     status = complete(Workers(statsz=parts).pages.statsz.steps())
     assert (status["connections"], status["active_accounts"]) == (1, 2)
@@ -278,7 +284,7 @@ def test_subscribers() -> None:
 
 
 def test_accounts() -> None:
-    """Rows of accounts are those of all workers; without connections they are left out if asked."""
+    """The accounts' rows are those of all workers; accounts without connections can be left out."""
     rows = [{"acc": "A", "total_conns": 2}, {"acc": "B", "total_conns": 0}]
     pages = Workers(accounts=[{"account_statz": rows}] * 2).pages
     assert complete(pages.accstatz.rows(None, False)) == [{"acc": "A", "total_conns": 4}]
@@ -286,26 +292,26 @@ def test_accounts() -> None:
 
 
 def test_account() -> None:
-    """Details of an account are merged; an account that no worker knows has none."""
+    """The details of an account are merged; an unknown account has none."""
     pages = Workers(account=[None, {"client_connections": 2}], jetstream=[None, None]).pages
     assert complete(pages.accountz.ofAccount("A")) == {"client_connections": 2}
     assert complete(pages.jsz.ofAccount("A", {})) is None
 
 
 def test_settings() -> None:
-    """Requests are for servers with tags and a domain."""
+    """The pages know the server's tags and domain, which requests may select."""
     pages = Workers().pages
     assert (pages.tags, pages.domain) == (("t",), "")
 
 
 def test_healthSteps() -> None:
-    """The system account has document and status apart."""
+    """For requests in the system account, the health document and its status are separate."""
     pages = Workers(health=[(True, [])], count=1).pages
     assert complete(pages.healthz.steps(HealthQuery())) == ({"status": "ok"}, 200)
 
 
 def test_selection() -> None:
-    """Workers are asked for the connections that a request selects."""
+    """Workers are asked for the connections that the request selects."""
     selections: list[Any] = []
 
     class Noting(Workers):

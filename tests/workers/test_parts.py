@@ -35,7 +35,7 @@ class Stage:
 
 
 def test_status() -> None:
-    """Active accounts are named, as several workers may have connections of one."""
+    """Active accounts are named, because several workers may have connections of one account."""
     assert Stage().part("statsz")["active_accounts"] == ["$G"]
 
 
@@ -48,7 +48,7 @@ def test_subscribers() -> None:
 
 
 def test_connections() -> None:
-    """Connections are known by their ranks from the first on, those of a page alone."""
+    """Connections have their ranks in the whole list; those of a page can be requested."""
     stage = Stage()
     others = [stage.host.client(HELLO) for _ in range(3)]
     part = stage.part("connections", Selection(offset=1, limit=2))
@@ -58,7 +58,7 @@ def test_connections() -> None:
 
 
 def test_health() -> None:
-    """Problems come with whether the worker has streams."""
+    """The problems come with whether the worker has streams."""
     assert Stage().part("health", HealthQuery()) == (False, [])
 
 
@@ -77,7 +77,7 @@ def test_metrics() -> None:
 
 
 def test_actions() -> None:
-    """A connection that is here is closed or told to leave."""
+    """A connection of this worker is closed or told to leave."""
     stage = Stage()
     assert (stage.part("leave", 7), stage.part("kick", 7)) == (False, False)
     assert (stage.part("leave", 1), stage.part("kick", 1)) == (True, True)

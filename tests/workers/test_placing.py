@@ -21,7 +21,7 @@ class Server:
         self.number = 0
 
     def connect(self, account: str, count: int = 1) -> Counter[int]:
-        """Clients of an account; give the workers that they came to."""
+        """Connect clients of an account; return their workers."""
         places: Counter[int] = Counter()
         for _ in range(count):
             self.number += 1
@@ -35,7 +35,7 @@ class TestPlacement:
     """Clients and their workers."""
 
     def test_apart(self) -> None:
-        """Clients of a small account share a worker; many accounts share out the workers."""
+        """Clients of a small account share a worker; many accounts are spread over the workers."""
         server = Server(4)
         accounts = [f"A{number}" for number in range(64)]
         homes = Counter(place for name in accounts for place in server.connect(name, 10))
@@ -43,7 +43,7 @@ class TestPlacement:
         assert all(12 <= homes[place] <= 20 for place in range(4))
 
     def test_home(self) -> None:
-        """An account stays where it is, whichever worker has less."""
+        """An account stays at its worker, even if another one has less load."""
         server = Server(2)
         (home,) = server.connect("A")
         server.connect("", 20)
@@ -51,7 +51,10 @@ class TestPlacement:
 
     @pytest.mark.parametrize("workers", [2, 4, 8])
     def test_spills(self, workers: int) -> None:
-        """A large account leaves its worker when that has no room, for all the others."""
+        """
+        When a large account's worker is full, the account's further clients are spread over all
+        workers.
+        """
         server = Server(workers)
         server.connect("A", 4000)
         sizes = sorted(map(len, server.loads))
@@ -59,7 +62,9 @@ class TestPlacement:
         assert sizes[0] >= 0.5 * 4000 / workers
 
     def test_largestHome(self) -> None:
-        """Of several workers with an account, the one with most of it is next."""
+        """
+        If an account has several workers, its next client goes to the one with most of its clients.
+        """
         server = Server(2)
         for cid in range(4):
             server.loads[1][1000 + cid] = "A"
@@ -67,13 +72,13 @@ class TestPlacement:
         assert server.connect("A", 20) == {1: 20}
 
     def test_lessLoaded(self) -> None:
-        """Where the account is unknown, the loads stay equal."""
+        """Clients of an unknown account are spread evenly."""
         server = Server(3)
         server.connect("", 300)
         assert max(map(len, server.loads)) - min(map(len, server.loads)) <= 4
 
     def test_closed(self) -> None:
-        """A worker whose connections have closed is the less loaded; its accounts are gone."""
+        """A worker whose connections have closed has less load, and no accounts."""
         server = Server(2)
         (home,) = server.connect("A", 10)
         server.connect("", 10)
@@ -85,7 +90,7 @@ class TestPlacement:
         assert set(server.connect("C", 1)) == {home}
 
     def test_killed(self) -> None:
-        """After the end of a worker its accounts go to those that are left, and stay there."""
+        """After the end of a worker, its accounts go to the other workers, and stay there."""
         server = Server(3)
         (home,) = server.connect("A", 10)
         server.loads[home].clear()
@@ -95,7 +100,7 @@ class TestPlacement:
         assert server.connect("A", 10) == {other: 10}
 
     def test_one(self) -> None:
-        """A worker that is alone has everything."""
+        """A single worker gets all clients."""
         server = Server(1)
         assert server.connect("A", 500) == {0: 500}
         assert server.connect("", 5) == {0: 5}
@@ -105,7 +110,7 @@ class TestLoads:
     """The connections of one worker."""
 
     def test_entered(self) -> None:
-        """A login says of which account a connection is."""
+        """After its login, a connection counts for its account."""
         load = WorkerLoad()
         load[1] = ""
         load[1] = "A"
@@ -113,7 +118,7 @@ class TestLoads:
         assert dict(load) == {1: "A"}
 
     def test_members(self) -> None:
-        """Those who were let in count, and not those whose CONNECT only names the account."""
+        """Only connections that have logged in count as members of an account."""
         load = WorkerLoad()
         load[1] = load[2] = "A"
         load.enter(1, "A")
@@ -125,7 +130,7 @@ class TestLoads:
         assert load.membersOf("A") == 0
 
     def test_closedTwice(self) -> None:
-        """A connection that has closed may be removed once more."""
+        """A closed connection may be removed twice."""
         load = WorkerLoad()
         load[1] = "A"
         assert load.pop(1, None) == "A" and load.pop(1, None) is None

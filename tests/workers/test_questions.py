@@ -15,7 +15,7 @@ from natsbroker.workers.questions import PATIENCE, WorkerQuestions
 
 
 class Slot:
-    """A worker that is there, or not."""
+    """The place of a worker, which may be empty."""
 
     def __init__(self, number: int, isThere: bool = True) -> None:
         self.number = number
@@ -28,7 +28,7 @@ class Slot:
 
 
 def asked(*slots: Slot) -> tuple[Clock, Any, Any]:
-    """A clock, the questions, and one that was asked."""
+    """A clock, the questions, and the results of one of them."""
     clock = Clock()
     given: Any = slots
     questions = WorkerQuestions(clock, given)
@@ -36,7 +36,7 @@ def asked(*slots: Slot) -> tuple[Clock, Any, Any]:
 
 
 def test_answered() -> None:
-    """Answers come together, in the workers' order, when the last one has come."""
+    """The answers are returned together, in the workers' order, when the last one has come."""
     one, two, gone, hung = Slot(1), Slot(2), Slot(3, False), Slot(4)
     hung.isHung = True
     clock, questions, asking = asked(one, two, gone, hung)
@@ -51,7 +51,7 @@ def test_answered() -> None:
 
 
 def test_chosen() -> None:
-    """Workers without parameters are not asked."""
+    """Only workers with parameters are asked."""
     one, two = Slot(1), Slot(2)
     questions = WorkerQuestions(Clock(), [one, two])  # type: ignore[list-item]
     asking: Any = questions.pages("/connz", lambda worker: {} if worker == 2 else None)
@@ -61,7 +61,7 @@ def test_chosen() -> None:
 
 
 def test_parts() -> None:
-    """Parts are asked of all workers, or of some."""
+    """A part of an answer can be asked of all workers, or of some."""
     one, two = Slot(1), Slot(2)
     questions: Any = WorkerQuestions(Clock(), [one, two])  # type: ignore[list-item]
     questions.parts("kick", 5)
@@ -71,7 +71,7 @@ def test_parts() -> None:
 
 
 def test_late() -> None:
-    """A worker that does not answer is waited for a while; its answer then is for nobody."""
+    """A worker that does not answer is waited for until a timeout; its late answer is ignored."""
     one, two = Slot(1), Slot(2)
     clock, questions, asking = asked(one, two)
     questions.answered(one, 1, "first")
@@ -92,14 +92,14 @@ def test_ended() -> None:
 
 
 def test_nobody() -> None:
-    """Without a worker there is an answer at once."""
+    """Without a worker, the result is there at once."""
     clock, _, asking = asked(Slot(1, False))
     assert asking.result == {}
     assert clock.getDelayedCalls() == []
 
 
 def test_several() -> None:
-    """Questions do not mix."""
+    """Answers to several questions are not mixed up."""
     one = Slot(1)
     _, questions, asking = asked(one)
     other = questions.parts("connections")

@@ -18,7 +18,7 @@ ADDRESSES = {CLIENTS: ADDRESS}
 
 
 def test_whole() -> None:
-    """A worker has what concerns its clients, and nothing that is the parent's."""
+    """A worker has the settings about its clients, and none of the parent's."""
     text = "max_payload: 77, pidfile: /p, ports_file_dir: /d, port: -1, workers: 4"
     own = workerSettings(settingsOf(text), 2, ADDRESSES)
     assert (own.max_payload, own.host, own.port) == (77, *ADDRESS)
@@ -30,7 +30,7 @@ def test_whole() -> None:
     ("backend", "isShared"), [("lmdb", True), ("postgres", True), ("memory", False)]
 )
 def test_first(backend: str, isShared: bool) -> None:
-    """One worker has what several cannot have, as streams of a store that they do not share."""
+    """The first worker has what several cannot share, such as streams in a store."""
     settings = settingsOf("jetstream: enabled, streaming { cluster_id: c }")
     settings = replace(settings, jetstream=replace(settings.jetstream, backend=backend))
     first, second = (workerSettings(settings, number, ADDRESSES) for number in (1, 2))
@@ -48,7 +48,10 @@ def test_first(backend: str, isShared: bool) -> None:
     ],
 )
 def test_routes(block: str, port: int, advertised: str) -> None:
-    """Each worker is a member with a port of its own, in a row if the kernel does not choose."""
+    """
+    Each worker is a member of the cluster with its own port: the next ones in a row, or those that
+    the kernel chooses.
+    """
     settings = settingsOf(f"cluster {{ name: C, {block} }}")
     first, third = (workerSettings(settings, number, ADDRESSES) for number in (1, 3))
     assert first.cluster == settings.cluster
@@ -66,7 +69,7 @@ def test_routes(block: str, port: int, advertised: str) -> None:
     ],
 )
 def test_unshared(text: str, key: str) -> None:
-    """Each has its reason, and the way out."""
+    """Each setting that workers cannot share is refused with its reason and a remedy."""
     [problem] = refusals(settingsOf(text))
     assert problem.startswith(f"{key}: ")
     assert problem.endswith("; use one worker")
@@ -89,7 +92,7 @@ def test_accepted(text: str) -> None:
 
 
 def test_plugin() -> None:
-    """A plugin that says nothing about workers is refused by its name."""
+    """A plugin that does not declare its support for workers is refused by its name."""
     [problem] = refusals(settingsOf("services { traffic {} }"))
     said = 'the service "traffic" does not say that it runs in several processes'
     assert problem == f"services.traffic: {said}; use one worker"

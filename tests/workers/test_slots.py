@@ -20,7 +20,7 @@ from tests.workers.support import Make, World
 
 
 class Spawner:
-    """A reactor that notes what it is to start."""
+    """A reactor that notes the processes to start."""
 
     def spawnProcess(self, protocol: Any, *arguments: Any, childFDs: Any) -> object:
         self.protocol, self.arguments, self.descriptors = protocol, arguments, childFDs
@@ -42,7 +42,9 @@ def ended(signal: int | None, code: int | None) -> Failure:
 
 
 def test_spawn(spawner: Spawner) -> None:
-    """A worker is the same Python with one socket, and nothing of the service manager."""
+    """
+    A worker runs the same Python with one socket, and without the service manager's variables.
+    """
     _, ours = spawnWorker(spawner, print, print)
     program, arguments, environment = spawner.arguments
     assert program == sys.executable
@@ -55,7 +57,7 @@ def test_spawn(spawner: Spawner) -> None:
 
 
 def test_output(spawner: Spawner) -> None:
-    """Whole lines are passed on, and the rest at the end."""
+    """Whole lines of output are passed on at once, the rest at the end."""
     lines: list[str] = []
     ends: list[str] = []
     _, ours = spawnWorker(spawner, lines.append, ends.append)
@@ -70,7 +72,7 @@ def test_output(spawner: Spawner) -> None:
 
 
 def test_emptySlot() -> None:
-    """A message to an empty slot is lost, and its connection closed."""
+    """A message to an empty slot is lost, and its socket closed."""
     world = World()
     slot = WorkerSlot(1, world.supervisor, MemoryReactorClock(), lambda slot, line: None)
     mine, client = socket.socketpair()

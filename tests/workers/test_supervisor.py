@@ -48,7 +48,7 @@ def failureOf(deferred: Deferred[Any]) -> list[str]:
 
 class TestStart:
     def test_ready(self, make: Make) -> None:
-        """The server is ready once all workers are, and says so once."""
+        """The server is ready when all workers are, and logs this once."""
         world = make("max_payload: 77", count=3)
         ready: list[object] = []
         world.supervisor.whenReady().addCallback(ready.append)
@@ -71,7 +71,7 @@ class TestStart:
         assert world.supervisor.addresses() == {"nats": ["nats://127.0.0.1:4333"]}
 
     def test_streaming(self, make: Make) -> None:
-        """The line about NATS Streaming comes behind that about the server."""
+        """The log line about NATS Streaming follows the one about the server."""
         world = make()
         with logLines() as lines:
             world.supervisor.startService()
@@ -81,7 +81,7 @@ class TestStart:
         assert lines[-2:] == ["[INF] Server is ready", "[INF] Streaming Server is ready"]
 
     def test_failure(self, make: Make) -> None:
-        """A worker that cannot start is the reason for which the server does not."""
+        """If a worker cannot start, the server does not start, for that reason."""
         world = make()
         failed = failureOf(world.supervisor.whenReady())
         world.supervisor.startService()
@@ -92,7 +92,7 @@ class TestStart:
         assert len(world.started) == 2
 
     def test_silentEnd(self, make: Make) -> None:
-        """One that says nothing is known by its exit code."""
+        """A worker that ends without a reason is reported with its exit code."""
         world = make()
         failed = failureOf(world.supervisor.whenReady())
         world.supervisor.startService()
@@ -124,7 +124,7 @@ class TestConnections:
         client.close()
 
     def test_accountFull(self, make: Make) -> None:
-        """A client that is one too many for its account, over all workers, is closed again."""
+        """A client that exceeds its account's limit over all workers is disconnected."""
         world = make().start()
         clients = [world.port.accept() for _ in range(4)]
         cids = {process: [adopted.cid for adopted in process.read()] for process in world.started}
@@ -141,7 +141,7 @@ class TestConnections:
             client.close()
 
     def test_noneReady(self, make: Make) -> None:
-        """Connections wait to be accepted while there is nobody for them."""
+        """Connections are not accepted while no worker is ready."""
         world = make()
         world.supervisor.startService()
         assert not world.port.isReading
@@ -158,7 +158,10 @@ class TestConnections:
 
 class TestDeaths:
     def test_next(self, make: Make) -> None:
-        """The next worker starts after a pause, in the same slot and with the same keys."""
+        """
+        After a worker's death, the next one starts after a pause, in the same slot and with the
+        same keys.
+        """
         world = make().start()
         client = world.port.accept()
         with logLines() as lines:
@@ -177,7 +180,7 @@ class TestDeaths:
         client.close()
 
     def test_pauses(self, make: Make) -> None:
-        """Pauses double to a limit, and are short again behind a worker that has run for long."""
+        """The pauses double up to a limit, and are short again after a worker that ran for long."""
         world = make().start()
         begin, pauses = world.supervisor.slots[1].begin, []
         for _ in range(8):
@@ -193,7 +196,7 @@ class TestDeaths:
         assert round(call.getTime() - world.reactor.seconds(), 3) == PAUSE
 
     def test_lines(self, make: Make) -> None:
-        """Lines of a worker are lines of the server's log; others say whose they are."""
+        """A worker's log lines are lines of the server's log; its other output has its label."""
         world = make().start()
         with logLines() as lines:
             world.started[0].line("WRN [7] [WRN] 127.0.0.1:5 - cid:1 - Slow")
@@ -203,7 +206,7 @@ class TestDeaths:
 
 class TestReload:
     def test_all(self, make: Make) -> None:
-        """Others are in force once every worker has agreed."""
+        """New settings are in force when every worker has agreed."""
         world = make("max_payload: 100").start()
         with logLines() as lines:
             world.supervisor.reload(listening("max_payload: 50"))
@@ -219,7 +222,7 @@ class TestReload:
         assert len(lines) == 2
 
     def test_none(self, make: Make) -> None:
-        """One worker that refuses is enough; its reason is logged once."""
+        """If one worker refuses a reload, it fails; the reason is logged once."""
         world = make("max_payload: 100").start()
         with logLines() as lines:
             world.supervisor.reload(listening("max_payload: 50"))
@@ -231,14 +234,14 @@ class TestReload:
         assert lines == ["[ERR] Failed to reload server configuration: no file"]
 
     def test_parent(self, make: Make) -> None:
-        """Where the parent can tell, no worker is asked."""
+        """A reload that the parent can refuse itself does not reach the workers."""
         world = make().start()
         with pytest.raises(ReloadError, match="not supported for Workers: old=2, new=3"):
             world.supervisor.reload(settingsOf('workers: 3, listen: "127.0.0.1:4333"'))
         assert [process.read() for process in world.started] == [[], []]
 
     def test_unshared(self, make: Make) -> None:
-        """Several workers cannot begin to have what they cannot share."""
+        """A reload to settings that several workers cannot share is refused."""
         world = make().start()
         with pytest.raises(ReloadError, match=r"services\.traffic: the service"):
             world.supervisor.reload(listening("services { traffic {} }"))
@@ -250,7 +253,7 @@ class TestReload:
             world.supervisor.reload(listening("max_payload: 60"))
 
     def test_silentWorker(self, make: Make) -> None:
-        """The log names a worker for which a reload waits, and none behind a reload."""
+        """The log names a worker that delays a reload, and none after the reload."""
         world = make().start()
         world.supervisor.reload(listening("max_payload: 50"))
         world.say(world.started[1], ReloadPlanned())
@@ -265,7 +268,9 @@ class TestReload:
         assert sum("waits" in line for line in lines) == 1
 
     def test_deathMeanwhile(self, make: Make) -> None:
-        """A worker that ends instead of answering has no say; the next one has what is decided."""
+        """
+        A worker that ends during a reload does not count; the next one gets the decided settings.
+        """
         world = make("max_payload: 100").start()
         world.supervisor.reload(listening("max_payload: 50"))
         world.say(world.started[1], ReloadPlanned())
@@ -276,7 +281,7 @@ class TestReload:
         assert start.settings.max_payload == 50
 
     def test_startMeanwhile(self, make: Make) -> None:
-        """A worker that started with the settings from before is started again."""
+        """A worker that started with the old settings is started again."""
         world = make("max_payload: 100").start()
         world.started[0].end("signal 9")
         world.reactor.advance(PAUSE)
@@ -289,7 +294,7 @@ class TestReload:
         assert (start.number, start.settings.max_payload) == (1, 50)
 
     def test_planners(self, make: Make) -> None:
-        """The process around the server has its part, as with a broker."""
+        """A planner of the surrounding process takes part in a reload."""
         world = make("max_payload: 100").start()
         applied: list[int] = []
         world.supervisor.addPlanner(lambda new, changes: lambda: applied.append(new.max_payload))
@@ -301,13 +306,16 @@ class TestReload:
 
 
 def listening(text: str) -> Any:
-    """Settings of the same server with something else."""
+    """The settings of the same server with some changes."""
     return buildText(f'workers: 2, listen: "127.0.0.1:4333"\n{text}', {}).settings
 
 
 class TestLameDuck:
     def test_all(self, make: Make) -> None:
-        """It is over when the connections of all workers are; they end only then."""
+        """
+        The lame duck mode ends when the last connection of all workers has ended; then the workers
+        end.
+        """
         world = make().start()
         observer = Advisories()
         world.supervisor.observe(observing(observer))
@@ -345,7 +353,7 @@ def observing(observer: Advisories) -> Any:
 
 class TestUpgrade:
     def test_inTurn(self, make: Make) -> None:
-        """Each worker is replaced when its connections have left; the others take new ones."""
+        """Each worker is replaced when its connections have ended; the others accept new ones."""
         world = make().start()
         with logLines() as lines:
             world.supervisor.upgrade()
@@ -379,7 +387,7 @@ class TestUpgrade:
         assert world.started[1].read() == [StartLameDuck()]
 
     def test_newOneFails(self, make: Make) -> None:
-        """Where the new one does not start, the others stay."""
+        """If the new worker does not start, the old ones stay."""
         world = make().start()
         world.supervisor.upgrade()
         world.say(world.started[0], Gone())
@@ -401,7 +409,7 @@ class TestUpgrade:
 
 class TestStop:
     def test_order(self, make: Make) -> None:
-        """All workers stop, and the server ends when they have ended."""
+        """All workers are stopped, and the server ends after them."""
         world = make().start()
         observer = Advisories()
         world.supervisor.observe(observing(observer))
@@ -419,7 +427,7 @@ class TestStop:
         assert world.port.disconnected
 
     def test_deadSlot(self, make: Make) -> None:
-        """A slot that waits for its next process needs none any more."""
+        """A slot that waits for its next process gets none during the stop."""
         world = make().start()
         world.started[0].end("signal 9")
         stopping = world.supervisor.stopService()
@@ -429,7 +437,7 @@ class TestStop:
         assert len(world.started) == 2
 
     def test_stubborn(self, make: Make) -> None:
-        """A worker that does not stop is killed."""
+        """A worker that does not end is killed."""
         world = make().start()
         stopping = world.supervisor.stopService()
         world.started[0].end()
@@ -441,7 +449,7 @@ class TestStop:
 
 
 class TestFace:
-    """Questions about the server, and who speaks for it."""
+    """Questions about the server, and the worker that speaks for it."""
 
     def speaking(self, world: World) -> list[bool]:
         for process in world.started:
@@ -449,7 +457,9 @@ class TestFace:
         return [process.isSpeaking for process in world.started]
 
     def test_speaker(self, make: Make) -> None:
-        """The first worker that takes connections speaks, and each time only one."""
+        """
+        The first worker that accepts connections speaks for the server, and only one at a time.
+        """
         world = make().start()
         assert self.speaking(world) == [True, False]
         world.started[0].end("signal 9")
@@ -460,7 +470,10 @@ class TestFace:
         assert self.speaking(world)[1:] == [False, True]
 
     def test_lameSpeaker(self, make: Make) -> None:
-        """A worker that is replaced speaks no more, and one of a lame duck server still does."""
+        """
+        A worker that is being replaced does not speak for the server; one of a server in lame duck
+        mode does.
+        """
         world = make().start()
         world.supervisor.upgrade()
         assert self.speaking(world) == [False, True]
@@ -470,7 +483,7 @@ class TestFace:
         assert self.speaking(other) == [True, False]
 
     def test_asked(self, make: Make) -> None:
-        """A worker's question about the server is answered with what all workers say."""
+        """A worker's question about the server is answered with the answers of all workers."""
         world = make().start()
         first, second = world.started
         body = b'{"accounts":["A"],"include_unused":true}'
@@ -491,7 +504,7 @@ class TestFace:
         assert first.read() == []
 
     def test_actions(self, make: Make) -> None:
-        """A connection is closed by the worker that has it; a reload is the parent's."""
+        """A connection is closed by its worker; a reload is done by the parent."""
         world = make().start()
         problems = ["no such file"]
         world.supervisor.useReload(lambda: problems)
@@ -509,7 +522,7 @@ class TestFace:
 
 
 def test_starts(make: Make) -> None:
-    """A start says all that a worker has to know."""
+    """The start message has all that a worker needs to know."""
     world = make().start()
     start = world.started[1].said[0]
     assert isinstance(start, Start)

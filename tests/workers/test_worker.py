@@ -55,7 +55,7 @@ SECRETS = (bytes(32), bytes(range(32)))
 
 
 class Reactor(MemoryReactorClock):
-    """Notes in a list that it was stopped."""
+    """A reactor that notes that it was stopped."""
 
     def __init__(self, came: list[Any]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -66,7 +66,7 @@ class Reactor(MemoryReactorClock):
 
 
 class Parent:
-    """The parent's end."""
+    """The parent's end of the channel."""
 
     def __init__(self, tmp_path: Any) -> None:
         ours, theirs = socket.socketpair()
@@ -90,7 +90,7 @@ class Parent:
         self.channel.drain()
 
     def say(self, message: object, *sockets: socket.socket) -> list[Any]:
-        """Give what comes back."""
+        """Send a message, and return the worker's answers."""
         before = len(self.came)
         self.channel.send(message, sockets)
         worker: Any = self.worker
@@ -130,7 +130,7 @@ def test_ready(parent: Parent) -> None:
 
 
 def test_known(parent: Parent, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is ready when the other worker has seen its interest: that has answered a PING."""
+    """A worker is ready when the other worker knows its interest, which a PONG confirms."""
     route = Neighbour()
     monkeypatch.setattr("natsbroker.workers.worker.neighboursOf", lambda broker: [route])
     parent.begin()
@@ -144,7 +144,7 @@ def test_known(parent: Parent, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("reason", ["", "Client Closed"])
 def test_interestNotConfirmed(parent: Parent, monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
-    """A worker waits neither long for others to learn its interest, nor for one that has ended."""
+    """A worker does not wait long for others to learn its interest, nor for one that has ended."""
     route = Neighbour()
     monkeypatch.setattr("natsbroker.workers.worker.neighboursOf", lambda broker: [route])
     parent.begin()
@@ -156,7 +156,7 @@ def test_interestNotConfirmed(parent: Parent, monkeypatch: pytest.MonkeyPatch, r
 
 
 def test_sameServer(parent: Parent) -> None:
-    """All workers have one id, and another start another."""
+    """Two workers have the same server id."""
     parent.start()
     [ready] = parent.came
     other = Parent(parent._directory)
@@ -167,7 +167,7 @@ def test_sameServer(parent: Parent) -> None:
 
 
 def test_failure(parent: Parent) -> None:
-    """A start that fails says why, and the process ends with an error."""
+    """A failed start reports its reason, and the process ends with an error."""
     parent.start("authorization { plugin: nowhere }")
     end, failed = parent.came
     assert isinstance(failed, Failed)
@@ -196,13 +196,13 @@ def test_refusedReload(parent: Parent) -> None:
 
 
 def test_lameDuck(parent: Parent) -> None:
-    """Without connections it is over at once."""
+    """Without connections, the lame duck mode ends at once."""
     parent.start()
     assert parent.say(StartLameDuck()) == [Gone()]
 
 
 def test_remotes(parent: Parent) -> None:
-    """A worker dials remotes of leafnodes only while it has to."""
+    """A worker dials the remotes of leafnodes only while it has the order to."""
     parent.start("leafnodes { remotes [ { url: 'nats://127.0.0.1:77' } ] }")
     assert parent.dialled() == []
     parent.say(UseRemotes(True))
@@ -211,20 +211,23 @@ def test_remotes(parent: Parent) -> None:
 
 
 def test_noRemotes(parent: Parent) -> None:
-    """A worker without leafnodes has none to dial."""
+    """A worker without leafnodes ignores the order to dial."""
     parent.start()
     assert parent.say(UseRemotes(True)) == []
 
 
 def test_parts(parent: Parent) -> None:
-    """A part of an answer about the server comes back with the question's number."""
+    """A part of an answer is sent with the question's number."""
     parent.start()
     [shown] = parent.say(ShowPart(7, "connections", (Selection(),)))
     assert shown == PartShown(7, {"total": 0, "ranks": []})
 
 
 def test_askServer(parent: Parent) -> None:
-    """A request in the system account is put to the parent, whose answer is the reply."""
+    """
+    A request about the server in the system account is sent to the parent, whose answer is the
+    reply.
+    """
     parent.start()
     broker: Any = parent.worker._broker
     recorder = Recorder()
@@ -238,7 +241,9 @@ def test_askServer(parent: Parent) -> None:
 
 
 def test_speak(parent: Parent) -> None:
-    """Only the worker that speaks reports, and events of the server come by the parent's word."""
+    """
+    Only the worker that speaks for the server reports its status; the parent orders its events.
+    """
     parent.start()
     broker: Any = parent.worker._broker
     recorder = Recorder()
@@ -259,7 +264,7 @@ def test_speak(parent: Parent) -> None:
 
 
 def test_noDescriptor(parent: Parent) -> None:
-    """A connection that got lost because no descriptor was left has ended."""
+    """A connection that arrived without its socket is reported as ended."""
     parent.start()
     assert parent.say(Adopt(5, ("127.0.0.1", 7))) == [Closed(5)]
 
@@ -271,7 +276,7 @@ def test_heartbeat(parent: Parent) -> None:
 
 
 def test_early(parent: Parent) -> None:
-    """A connection that comes before the start or after the end is closed."""
+    """A connection that arrives before the start or after the end is closed."""
     mine, client = socket.socketpair()
     parent.say(Adopt(5, ("127.0.0.1", 7)), mine)
     assert client.recv(1) == b""
@@ -279,7 +284,7 @@ def test_early(parent: Parent) -> None:
 
 
 def test_orphan(parent: Parent) -> None:
-    """A worker without its parent ends, and removes the directory that nobody uses any more."""
+    """A worker whose parent has died ends, and removes the directory."""
     parent.start()
     parent.channel.close()
     worker: Any = parent.worker
@@ -291,7 +296,7 @@ def test_orphan(parent: Parent) -> None:
 
 
 def test_address() -> None:
-    """The parent's address, as a port that the worker's broker has."""
+    """The parent's endpoint and port have the parent's address."""
     verifyObject(IStreamServerEndpoint, ParentsEndpoint(ADDRESS))
     verifyObject(IListeningPort, ParentsPort(ADDRESS, None))
     assert (

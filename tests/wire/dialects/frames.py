@@ -15,7 +15,7 @@ __all__ = ["framesOf"]
 def framesOf(
     names: Names, dialect: Any, data: bytes, cuts: tuple[int, ...]
 ) -> list[tuple[Any, ...]]:
-    """The frames of some input that is cut at some places."""
+    """The frames of some input that arrives in pieces."""
     decoder = names.Decoder(4096, 1 << 20, dialect)
     frames = []
     for piece in pieces(data, cuts):

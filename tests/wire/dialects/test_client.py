@@ -31,13 +31,13 @@ from natsbroker.wire.dialects.client import (
     ],
 )
 def test_splitBlanks(line: bytes, arguments: list[bytes]) -> None:
-    """Runs of blanks and tabs part arguments; no other byte does."""
+    """Arguments are separated by blanks and tabs, and by no other byte."""
     assert splitBlanks(line) == arguments
 
 
 @given(st.binary(max_size=40))
 def test_splitBlanksKeepsTheRest(line: bytes) -> None:
-    """Cutting loses nothing but blanks and tabs, and gives no empty argument."""
+    """Splitting loses only blanks and tabs, and gives no empty argument."""
     arguments = splitBlanks(line)
     assert b"".join(arguments) == line.replace(b" ", b"").replace(b"\t", b"")
     assert all(arguments)
@@ -83,7 +83,7 @@ def test_parseSize(text: bytes, size: int) -> None:
     ],
 )
 def test_splitSubscription(line: bytes, parts: object) -> None:
-    """SUB has a subject, perhaps a queue group, and a sid; a stray CR is a space."""
+    """SUB has a subject, an optional queue group, and a sid; a stray CR is a space."""
     assert splitSubscription(line) == parts
 
 
@@ -104,5 +104,5 @@ def test_splitSubscription(line: bytes, parts: object) -> None:
     ],
 )
 def test_splitUnsubscription(line: bytes, parts: object) -> None:
-    """UNSUB has a sid and perhaps a count; another text than a count means at once."""
+    """UNSUB has a sid and an optional count; any other text than a count means 0."""
     assert splitUnsubscription(line) == parts

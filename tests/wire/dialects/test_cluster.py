@@ -71,7 +71,7 @@ def msg(subject: bytes, sid: bytes, body: bytes, reply: bytes = b"") -> tuple[An
     ids=repr,
 )
 def test_line(names: Names, data: bytes, frame: tuple[Any, ...]) -> None:
-    """Each operation, whole and in every two pieces."""
+    """Each operation is read, whole and cut in two anywhere."""
     assert decoded(names, data) == [frame]
     for cut in range(1, len(data)):
         assert decoded(names, data, cut) == [frame]
@@ -99,7 +99,7 @@ def test_line(names: Names, data: bytes, frame: tuple[Any, ...]) -> None:
     ids=lambda value: repr(value)[:60],
 )
 def test_malformedLine(names: Names, data: bytes, error: errors.WireError) -> None:
-    """A malformed line is found, in any pieces."""
+    """A malformed line is a fault, in whatever pieces it arrives."""
     for cut in (len(data), 1, 3, len(data) // 2):
         assert decoded(names, data, cut) == [(ops.FAULT, error)]
 
@@ -113,7 +113,7 @@ def test_malformedLine(names: Names, data: bytes, error: errors.WireError) -> No
     cuts=st.lists(st.integers(0, 400), max_size=8),
 )
 def test_messages(names: Names, messages: list[tuple[bytes, ...]], cuts: list[int]) -> None:
-    """A sent message is read, in any pieces."""
+    """A message is read as it was sent, in whatever pieces it arrives."""
     data = b"".join(
         messageFrame(Message(subject, body, reply), sid) for subject, sid, reply, body in messages
     )
@@ -123,7 +123,7 @@ def test_messages(names: Names, messages: list[tuple[bytes, ...]], cuts: list[in
 
 
 def test_headers() -> None:
-    """Classic members do not understand headers: they are left out."""
+    """Headers are left out, because old servers do not understand them."""
     message = Message(b"foo", b"NATS/1.0\r\n\r\nhello", b"r", 12)
     assert messageFrame(message, b"RSID:1:1") == b"MSG foo RSID:1:1 r 5\r\nhello\r\n"
 
@@ -140,7 +140,7 @@ def test_subscriptions(pattern: bytes, queue: bytes, number: int, member: int) -
 
 
 def test_asGnatsd() -> None:
-    """The lines are nats-server's, two spaces included."""
+    """The written lines equal nats-server's, including two spaces in a row."""
     assert subscriptionLine(b"foo", b"", sidFor(3, 1, b"")) == b"SUB foo  RSID:3:1\r\n"
     assert subscriptionLine(b"bar", b"G1", sidFor(3, 2, b"G1")) == b"SUB bar G1 QRSID:3:2\r\n"
     assert unsubscriptionLine(b"RSID:3:1") == b"UNSUB RSID:3:1\r\n"
@@ -163,7 +163,7 @@ def test_asGnatsd() -> None:
     ],
 )
 def test_splitUnsubscription(line: bytes, result: tuple[bytes, int] | None) -> None:
-    """The end of a subscription is read in both forms of the document, with sids of any kind."""
+    """The end of a subscription is read in both documented forms, with sids of any kind."""
     assert splitUnsubscription(line) == result
 
 
@@ -173,5 +173,5 @@ def test_splitUnsubscription(line: bytes, result: tuple[bytes, int] | None) -> N
      b"QRSID:-1:1", b"QRSID:%d:1" % 10**30],
 )  # fmt: skip
 def test_notOurs(sid: bytes) -> None:
-    """A sid that was never given has no number."""
+    """A sid that this broker did not give has the number -1."""
     assert numberOf(sid) == -1

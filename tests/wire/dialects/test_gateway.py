@@ -126,14 +126,14 @@ ROWS: dict[str, tuple[bytes, list[tuple[Any, ...]]]] = {
 @onEach
 @pytest.mark.parametrize(("data", "frames"), ROWS.values(), ids=ROWS)
 def test_everySplit(names: Names, data: bytes, frames: list[tuple[Any, ...]]) -> None:
-    """Each row gives the same frames, wherever it is cut in two, and byte by byte."""
+    """Each line gives the same frames, cut in two anywhere, and byte by byte."""
     for cut in range(len(data)):
         assert decoded(names, data, cut) == frames
     assert decoded(names, data, *range(len(data))) == frames
 
 
 def test_document() -> None:
-    """The INFO of a real gateway is read, with the fields of gateways."""
+    """The INFO of a real gateway is read, including the fields of gateways."""
     document = parseDocument(INFO)
     assert (document.gateway, document.gateway_url) == ("GA", "127.0.0.1:14301")
     assert document.gateway_urls == ("127.0.0.1:14301",)
@@ -145,7 +145,7 @@ def test_document() -> None:
     "command", [GatewayCommand.ALL_SUBS_START, GatewayCommand.ALL_SUBS_COMPLETE]
 )
 def test_command(command: GatewayCommand) -> None:
-    """A command is the line that a real gateway sends, to the byte, and is read back."""
+    """A command is written with the bytes of a real gateway, and read again."""
     line = commandLine("GA", command, b"A")
     assert line == b"INFO " + BARE % (int(command), b"QQ==") + b"\r\n"
     document = parseDocument(line[5:-2])
@@ -154,7 +154,7 @@ def test_command(command: GatewayCommand) -> None:
 
 @pytest.mark.parametrize("payload", ["", "?", "QQ", "\u00e4", "QQ==="])
 def test_commandAboutNothing(payload: str) -> None:
-    """A command that names no account is about none."""
+    """A command that names no account has the account C{None}."""
     document = parseDocument(INFO).changed(gateway_cmd=2, gateway_cmd_payload=payload)
     assert accountOf(document) is None
 
@@ -171,14 +171,14 @@ def test_commandAboutNothing(payload: str) -> None:
     ],
 )
 def test_splitAccount(line: bytes, account: bytes | None) -> None:
-    """A single word is an account."""
+    """A line with a single word names an account."""
     assert splitAccount(line) == account
 
 
 def test_accountLine() -> None:
     """
-    The line that nats-server sends for an account that it does not know is read, and a later one
-    for an account that it knows.
+    The lines for an unknown account, and for one that is known again, are written as by
+    nats-server.
     """
     assert accountLine(b"ZZ", False) == b"A- ZZ\r\n"
     assert accountLine(b"ZZ", True) == b"A+ ZZ\r\n"
@@ -186,7 +186,7 @@ def test_accountLine() -> None:
 
 @given(pattern=patterns(), queue=st.sampled_from([b"", b"q", b"workers"]))
 def test_interestReadsWhatItWrites(pattern: bytes, queue: bytes) -> None:
-    """Interest comes back as it was told; no leafnode is named."""
+    """Interest is read as it was written, without a leafnode."""
     gained, lost = interestLine(b"A", pattern, queue, 1), lostLine(b"A", pattern, queue)
     expected = LinkInterest(b"A", b"", pattern, queue, 1 if queue else 0)
     assert splitInterest(gained[4:-2]) == expected
@@ -196,7 +196,7 @@ def test_interestReadsWhatItWrites(pattern: bytes, queue: bytes) -> None:
 
 
 def test_messageFrame() -> None:
-    """Messages are written as real gateways write them."""
+    """Messages are written with the bytes of real gateways."""
     sent = Message(b"bar", b"NATS/1.0\r\nBar: Baz\r\n\r\nhi", b"rep", 22)
     frame = b"HMSG A bar + rep workers 22 24\r\nNATS/1.0\r\nBar: Baz\r\n\r\nhi\r\n"
     assert messageFrame(b"A", sent, (b"workers",), True) == frame

@@ -53,7 +53,7 @@ LINES: list[tuple[bytes, tuple[Any, ...]]] = [
 @onEach
 @pytest.mark.parametrize("data, frame", LINES)
 def test_lines(names: Names, data: bytes, frame: tuple[Any, ...]) -> None:
-    """Every operation, whole and cut anywhere."""
+    """Every operation is read, whole and cut anywhere."""
     assert decoded(names, data) == [frame]
     for cut in range(1, len(data)):
         assert decoded(names, data, cut) == [frame]
@@ -79,7 +79,7 @@ def test_lines(names: Names, data: bytes, frame: tuple[Any, ...]) -> None:
     ],
 )
 def test_faults(names: Names, data: bytes, error: errors.WireError) -> None:
-    """A line that makes no sense is a fault."""
+    """An invalid line is a fault."""
     assert decoded(names, data)[-1] == (ops.FAULT, error)
 
 
@@ -101,7 +101,7 @@ def test_messages(
     header: int,
     cut: int,
 ) -> None:
-    """A composed message is read back."""
+    """A message is read as it was written."""
     header = min(header, len(body))
     frame = messageFrame(Message(subject, body, reply, header), queues, True)
     (got,) = decoded(names, frame, cut)
@@ -114,7 +114,7 @@ def test_messages(
 
 @given(patterns(), st.just(b"") | QUEUES, st.integers(1, 1000))
 def test_interest(pattern: bytes, queue: bytes, weight: int) -> None:
-    """A composed interest is read back."""
+    """Interest is read as it was written."""
     gained = interestLine(pattern, queue, weight)
     expected = LinkInterest(b"A", b"", pattern, queue, weight if queue else 0)
     assert splitInterest(gained[4:-2], account=b"A") == expected
@@ -124,11 +124,11 @@ def test_interest(pattern: bytes, queue: bytes, weight: int) -> None:
 
 @pytest.mark.parametrize("line", [b"", b"a b", b"a b x", b"a b 1 2"])
 def test_badInterest(line: bytes) -> None:
-    """Interest has a subject, and a group a weight."""
+    """Interest without a subject, or with a group without weight, is a fault."""
     assert splitInterest(line, account=b"A") is None
 
 
 @pytest.mark.parametrize("line", [b"", b"a b c"])
 def test_badLost(line: bytes) -> None:
-    """The end of interest has no weight."""
+    """The end of interest with a weight is a fault."""
     assert splitLost(line, account=b"A") is None

@@ -14,7 +14,7 @@ from natsbroker.wire.values import Message
     "text, weight", [(b"0", 1), (b"7", 7), (b"999999999", 999999999), (b"x", -1), (b"", -1)]
 )
 def test_weight(text: bytes, weight: int) -> None:
-    """A weight is at least one, and a number."""
+    """A weight is a number of at least one."""
     assert parseWeight(text) == weight
 
 
@@ -33,7 +33,7 @@ def test_weight(text: bytes, weight: int) -> None:
 def test_targets(
     middle: list[bytes], targets: tuple[bytes, tuple[bytes, ...] | None] | None
 ) -> None:
-    """A mark says whether there is a reply subject before the queue groups."""
+    """A mark decides whether a reply subject precedes the queue groups."""
     assert splitTargets(middle) == targets
 
 
@@ -49,7 +49,7 @@ def test_targets(
     ],
 )
 def test_frame(headerLength: int, headers: bool, isSized: bool, line: bytes) -> None:
-    """The operation, and the sizes, depend on headers."""
+    """The operation and the sizes of a message depend on its headers."""
     body = b"abcd" if headers or not headerLength else b"cd"
     frame = frameOf(b"LMSG", b"s", Message(b"s", b"abcd", b"r", headerLength), (), headers, isSized)
     assert frame == line + b"\r\n" + body + b"\r\n"

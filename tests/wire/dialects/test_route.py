@@ -116,7 +116,7 @@ eachRow = pytest.mark.parametrize(("data", "frames"), ROWS.values(), ids=ROWS)
 @onEach
 @eachRow
 def test_everySplit(names: Names, data: bytes, frames: list[tuple[Any, ...]]) -> None:
-    """Each row gives the same frames, wherever it is cut in two, and byte by byte."""
+    """Each line gives the same frames, cut in two anywhere, and byte by byte."""
     for cut in range(len(data)):
         assert decoded(names, data, cut) == frames
     assert decoded(names, data, *range(len(data))) == frames
@@ -124,7 +124,7 @@ def test_everySplit(names: Names, data: bytes, frames: list[tuple[Any, ...]]) ->
 
 @onEach
 def test_dedicated(names: Names) -> None:
-    """On a connection that is dedicated to an account, lines have no account."""
+    """On a connection for a single account, lines do not name the account."""
     lines = (b"RMSG foo 2", b"RMSG foo rep 2", b"RMSG foo | q 2", b"LMSG LC up 0 2")
     data = b"".join(line + b"\r\nhi\r\n" for line in lines)
     assert decoded(names, data, account=b"A") == [
@@ -158,7 +158,7 @@ def test_readsWhatItWrites(
     cuts: list[int],
     isDedicated: bool,
 ) -> None:
-    """A composed message is read as the same, however it is cut."""
+    """A message is read as it was written, however it is cut."""
     data, expected = b"", []
     for account, sent, queues, hasHeader in messages:
         if hasHeader:
@@ -182,7 +182,7 @@ def test_readsWhatItWrites(
 
 
 def test_withoutHeaders() -> None:
-    """A peer without headers gets the payload alone."""
+    """A peer that does not support headers gets only the payload."""
     sent = Message(b"foo", b"NATS/1.0\r\n\r\nhi", b"r", 12)
     assert messageFrame(b"A", sent, (), False) == b"RMSG A foo r 2\r\nhi\r\n"
     assert messageFrame(b"A", sent, (b"q",), True) == (
@@ -232,7 +232,7 @@ def test_interestReadsWhatItWrites(
 def test_splitInterest(
     line: bytes, isLeaf: bool, account: bytes, interest: LinkInterest | None
 ) -> None:
-    """The arguments of RS+ and LS+."""
+    """The arguments of RS+ and LS+ are split."""
     assert splitInterest(line, isLeaf, account) == interest
 
 
@@ -252,11 +252,11 @@ def test_splitInterest(
 def test_splitLost(
     line: bytes, hasOrigin: bool, account: bytes, interest: LinkInterest | None
 ) -> None:
-    """The arguments of RS- and LS-."""
+    """The arguments of RS- and LS- are split."""
     assert splitLost(line, hasOrigin, account) == interest
 
 
 def test_linesAreShared() -> None:
-    """Connections that are not dedicated share one reader."""
+    """Connections that are not for a single account share one parser."""
     assert routeLines() is FROM_ROUTE
     assert routeLines(b"A") is not FROM_ROUTE
