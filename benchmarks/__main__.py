@@ -60,9 +60,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def say(text: str) -> None:
-    """
-    Tell what is going on.
-    """
+    """Print a line of progress."""
     print(text, file=sys.stderr, flush=True)
 
 

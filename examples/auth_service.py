@@ -64,9 +64,7 @@ def grantFor(connect: dict[str, str], now: float) -> dict[str, Any] | None:
 
 
 class Authorization(Resource):
-    """
-    Where the broker asks.
-    """
+    """The resource to which the broker sends its questions."""
 
     isLeaf = True
 
@@ -86,7 +84,7 @@ class Authorization(Resource):
 
 async def main(reactor: Any, port: str = "8080") -> None:
     """
-    Answer until the process ends.
+    Answer questions until the process ends.
 
     @param port: of this machine; 0 for any that is free.
     """

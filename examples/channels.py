@@ -1,12 +1,12 @@
 """
-NATS Streaming with a custom authorizer: who may use which channel is the application's to say.
+NATS Streaming with a custom authorizer: the application decides who may use which channel.
 
 Shops publish to a channel of their own. The warehouse reads the channels of all shops, with durable
-subscriptions that nobody but the chief can end for good. A shop that moves out may publish no more,
-from that moment on.
+subscriptions that only the chief can unsubscribe. A shop that moves out may publish no more, from
+that moment on.
 
-Run it with the port that clients connect to, and with a folder if messages shall be there when it
-is started again; end it with Ctrl-C::
+Run it with the port that clients connect to, and with a folder if messages have to survive a
+restart; end it with Ctrl-C::
 
     python examples/channels.py 4222 /tmp/orders
 
@@ -70,9 +70,7 @@ class ChannelAuthenticator(Authenticator):
         return user
 
     def grant(self, avatar: User, request: ConnectRequest) -> Grant:
-        """
-        Say what a user may do.
-        """
+        """Find out which user a connection has."""
         publish, subscribe = channelPermissions(
             publish=avatar.writes,
             subscribe=avatar.reads,
@@ -81,9 +79,7 @@ class ChannelAuthenticator(Authenticator):
         return Grant(user=avatar.name, publish=publish, subscribe=subscribe)
 
     def moveOut(self, name: str) -> None:
-        """
-        Let a user publish no more, connected or not.
-        """
+        """Take a user's permission to publish, connected or not."""
         self._users[name].writes = ()
         self.revoke()
 

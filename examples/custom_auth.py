@@ -1,5 +1,5 @@
 """
-A custom authorizer: who may connect, and what they may do, is the application's to say.
+A custom authorizer: the application decides who may connect, and what they may do.
 
 The users are in a table of the application. Each may publish below C{orders.NAME}, and read all
 orders if it is a clerk. A user that is locked out loses its connections at once.
@@ -63,22 +63,16 @@ class Table:
         self._users = {user.name: user for user in users}
 
     def find(self, name: str) -> Deferred[User | None]:
-        """
-        Look a user up.
-        """
+        """Look up a user."""
         return succeed(self._users.get(name))
 
     def drop(self, name: str) -> None:
-        """
-        Forget a user.
-        """
+        """Remove a user."""
         self._users.pop(name, None)
 
 
 class TableAuthenticator(Authenticator):
-    """
-    Lets in who is in the table.
-    """
+    """Accepts the users in the table."""
 
     def __init__(self, table: Table) -> None:
         super().__init__()
@@ -107,9 +101,7 @@ class TableAuthenticator(Authenticator):
         )
 
     def lockOut(self, name: str) -> None:
-        """
-        Let a user in no more, and end its connections.
-        """
+        """Refuse a user from now on, and end its connections."""
         self._table.drop(name)
         self.revoke()
 

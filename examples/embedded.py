@@ -50,9 +50,7 @@ class Counter(Resource):
         client.subscribe(b"visits.count", self.answer)
 
     def render_GET(self, request: Any) -> bytes:
-        """
-        Count a visit, and tell of it.
-        """
+        """Count a visit, and publish it."""
         self.visits += 1
         self.client.publish(b"visits", b"visit %d of %b" % (self.visits, request.path))
         return b"visit %d\n" % self.visits

@@ -69,9 +69,7 @@ class LastValueService(Service):
         self._subscriptions: list[ISubscription] = []
 
     def startService(self) -> None:
-        """
-        Begin to listen.
-        """
+        """Subscribe."""
         super().startService()  # type: ignore[no-untyped-call]
         self._subscriptions = [
             self._bus.subscribe(self._subjects, self, self._keep),
@@ -79,17 +77,13 @@ class LastValueService(Service):
         ]
 
     def stopService(self) -> None:
-        """
-        Listen no more.
-        """
+        """Unsubscribe."""
         for subscription in self._subscriptions:
             subscription.cancel()
         super().stopService()  # type: ignore[no-untyped-call]
 
     def deliver(self, message: Message, tag: Any) -> None:
-        """
-        Take a message; the tag says what for.
-        """
+        """Store a message, or answer a request; the tag says which."""
         tag(message)
 
     def subscriptionEnded(self, tag: Any) -> None:

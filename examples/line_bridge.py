@@ -65,16 +65,12 @@ class LinePeer(LineOnlyReceiver):
         self._isPaused = False
 
     def connectionMade(self) -> None:
-        """
-        Join the others.
-        """
+        """Add this peer to the others."""
         self.transport.registerProducer(self, True)
         self._service.peers[self] = self.transport.getPeer().host
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """
-        Leave the others.
-        """
+        """Remove this peer from the others."""
         self._service.lost(self)
 
     def lineReceived(self, line: bytes) -> None:
@@ -84,9 +80,7 @@ class LinePeer(LineOnlyReceiver):
         self._service.publish(line.rstrip(b"\r"))
 
     def send(self, line: bytes) -> None:
-        """
-        Send a line, unless the peer still reads those before.
-        """
+        """Send a line, unless the peer has not read the lines before."""
         if not self._isPaused:
             self.transport.write(line + b"\n")
 
@@ -132,9 +126,7 @@ class LineService(ConnectionService):
         self._subscription = self._bus.subscribe(SENT, self)
 
     def urls(self) -> list[str]:
-        """
-        Where it listens.
-        """
+        """The addresses on which it listens."""
         if self._port is None:
             return []
         place = self._port.getHost()
@@ -227,9 +219,7 @@ class LineBridge:
         return self._port is not None or self.name in settings.services
 
     def accounts(self, settings: Settings) -> Iterable[str]:
-        """
-        No account but the global one.
-        """
+        """The global account only."""
         return ()
 
     def makePage(self, state: Any) -> LinesPage:

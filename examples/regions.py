@@ -46,9 +46,7 @@ EVERYWHERE = ("global", "_INBOX", "_R_")
 
 
 class RegionPolicy(SwitchingPolicy):
-    """
-    The default policy, but for what must not leave a region.
-    """
+    """The default policy, except for subjects that must not leave a region."""
 
     def __init__(self, shared: Mapping[str, Sequence[str]]) -> None:
         """
@@ -59,8 +57,8 @@ class RegionPolicy(SwitchingPolicy):
 
     def connected(self, gateway: str, account: str, tellsAll: bool) -> InterestTable:
         """
-        A cluster has connected: what it is sent begins with the default, and never exceeds the
-        limit, whatever it says that it wants.
+        Limit the interest of a new cluster: it begins with the default, and never exceeds the
+        limit, whatever the cluster asks for.
         """
         table = super().connected(gateway, account, tellsAll)
         regions = (*EVERYWHERE, *self._shared.get(gateway, ()))

@@ -355,9 +355,7 @@ class SQLiteLog:
         self._retention = retention
 
     def age(self) -> None:
-        """
-        Delete what is too old, without an append.
-        """
+        """Delete records that are too old, without an append."""
         if self._retention.age and self._bounds.count and not self.isDropped:
             self._write(lambda _: None).addErrback(
                 lambda failure: failure.trap(StoreError) and None
