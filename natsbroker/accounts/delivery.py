@@ -362,10 +362,8 @@ class Delivery:
         trace.egress(peer, self.account, subscription.pattern, subscription.queue, why)
         if why:
             return False
-        if not trace.isOnly:
-            return None
-        # A service answers nothing then: who waits for an answer is told at once.
-        return not isinstance(subscription, hot.ServiceSubscription)
+        # A service that does not answer is no receiver: the requester gets 503 at once.
+        return not isinstance(subscription, hot.ServiceSubscription) if trace.isOnly else None
 
 
 def _refusal(subscription: hot.Subscription, message: Message) -> str:

@@ -28,8 +28,8 @@ _TRACE = "a trace has a report of each worker that the message reaches, with a h
 
 NOT_APPLICABLE: dict[str, str] = {
     "workers/": "it starts several workers by itself",
-    "auth/test_pluggable.py::TestHTTPS::test_login": "each worker asks the service and keeps the answer",
-    "auth/test_pluggable.py::TestHtpasswd::test_login": "each worker notices a changed file by itself",
+    "auth/test_pluggable.py::TestHTTPS::test_login": "each worker asks the service for itself",
+    "auth/test_pluggable.py::TestHtpasswd::test_login": "each worker sees a changed file by itself",
     "cluster/test_classic.py": _REFUSED + "cluster.dialect",
     "cluster/test_links.py": _MEMBERS + "; workers find each other around a link that is cut",
     "cluster/test_mixed.py::test_restart": _MEMBERS + "; the next port may be taken by another",

@@ -65,7 +65,7 @@ def test_forgedByLeafnode() -> None:
 
 
 def test_nobody() -> None:
-    """Whoever has no connection is not described."""
+    """A sender without a connection is not described."""
     assert clientOf(_asked(None), "A") == {}
     assert clientOf(_asked(Connection()), "A") == {}
 

@@ -106,7 +106,7 @@ STATUSES = [
 
 
 def _statuses(client: Client, storage: str) -> list[Any]:
-    """What is stored and delivered of messages with these headers, and the bytes of the stream."""
+    """The stored and delivered header blocks of some messages, and the size of the stream."""
     inbox = client.subscribe(b"_INBOX.s.*")
 
     def ask(subject: bytes, body: bytes, headers: bytes = b"") -> Any:

@@ -156,7 +156,7 @@ def test_requests(tmp_path: Path) -> None:
 
 
 def test_subscribers(tmp_path: Path) -> None:
-    """Subscriptions at all workers are one number, and counted once by whoever counts."""
+    """Subscriptions at all workers are one number for every requester, and counted once."""
 
     async def run(workers: Workers[BrokerProcess]) -> None:
         async with (
