@@ -46,9 +46,9 @@ cheap beside what is written, and writing it twice over is not."""
 
 SECTOR = 4096
 """
-Frames begin at multiples of this number of bytes. A write then never touches the frame before it,
-and is aligned for the disk. The journal is also read in pieces of this size: if the disk cannot
-read a piece, only that piece is missing.
+Synced frames begin at multiples of this number of bytes. A write then never touches a synced frame
+before it, and is aligned for the disk. The journal is also read in pieces of this size: if the disk
+cannot read a piece, only that piece is missing.
 """
 
 _FLAGS = os.O_WRONLY | os.O_DSYNC | os.O_CLOEXEC
@@ -81,20 +81,21 @@ def packFrame(
     since: int,
     blobs: Sequence[bytes],
     changes: Sequence[bytes] = (),
+    multiple: int = SECTOR,
 ) -> bytes:
-    """Both copies of a frame, up to the next sector."""
+    """Both copies of a frame, and zeros up to the next C{multiple} of bytes."""
     if hot.packFrame is not None and not changes:
-        frame: bytes = hot.packFrame(mark, generation, since, blobs, SECTOR)
+        frame: bytes = hot.packFrame(mark, generation, since, blobs, multiple)
         return frame
     body = b"".join((*blobs, *changes))
     version = _CHANGES if changes else _RECORDS
     head = _HEAD.pack(mark, _KIND, version, 0, len(body), generation, since)
     copy = b"".join((head, _CRC.pack(crc32c(head + body)), body))
-    return (copy * 2).ljust(_roundedUp(2 * len(copy)), b"\0")
+    return (copy * 2).ljust(_roundedUp(2 * len(copy), multiple), b"\0")
 
 
-def _roundedUp(length: int) -> int:
-    return -(-length // SECTOR) * SECTOR
+def _roundedUp(length: int, multiple: int = SECTOR) -> int:
+    return -(-length // multiple) * multiple
 
 
 def _frameAt(data: bytes, position: int, codec: PlainCodec) -> JournalFrame | None:
@@ -227,7 +228,9 @@ WIDEST = _roundedUp(2 * (_HEAD_SIZE + 2 * LARGEST_FRAME))
 class Journal:
     """
     A frame is on disk when it is written if C{isSynced}; else it outlives only the process, until
-    one is written with C{mustSync}, which syncs all frames before it too.
+    one is written with C{mustSync}, which syncs all frames before it too. Frames that are not
+    synced follow each other closely, so that many small ones fit in. The first one of them begins
+    at a multiple of L{SECTOR}.
     """
 
     def __init__(
@@ -242,7 +245,7 @@ class Journal:
         _fill(path)
         self.descriptor = _openDirect(path) if isSynced else os.open(path, _FLAGS & ~os.O_DSYNC)
         self._syncing = -1 if isSynced else os.open(path, _FLAGS)
-        self._unsynced = b""
+        self._unsynced = bytearray()
         self._buffer = mmap.mmap(-1, WIDEST)
 
     def descriptorFor(self, mustSync: bool) -> int:
@@ -257,7 +260,7 @@ class Journal:
         """Note that L{frame} is written."""
         self.position = self.positionFor(mustSync) + len(frame)
         if mustSync:
-            self._unsynced = b""
+            self._unsynced.clear()
         elif not self.isSynced and len(self._unsynced) <= WIDEST:
             self._unsynced += frame
 
@@ -272,12 +275,14 @@ class Journal:
         """
         The next frame to write, behind those that it must sync; empty if there is no room for it.
         """
-        data = packFrame(self._mark, generation, since, self._codec.closeRecords(blobs), changes)
-        if self.position + len(data) > SIZE:
-            return b""
-        if mustSync:
-            data = self._unsynced + data
-        return data if len(data) <= WIDEST else b""
+        isAligned = self.isSynced
+        records, multiple = self._codec.closeRecords(blobs), SECTOR if isAligned else 1
+        data = packFrame(self._mark, generation, since, records, changes, multiple)
+        if mustSync and not isAligned:
+            length = len(self._unsynced) + len(data)
+            data = b"".join((self._unsynced, data, bytes(_roundedUp(length) - length)))
+        isRoom = self.positionFor(mustSync) + len(data) <= SIZE and len(data) <= WIDEST
+        return data if isRoom else b""
 
     def append(
         self,
@@ -308,7 +313,7 @@ class Journal:
 
     def rewind(self) -> None:
         self.position = 0
-        self._unsynced = b""
+        self._unsynced.clear()
 
     def close(self) -> None:
         for descriptor in (self.descriptor, self._syncing):

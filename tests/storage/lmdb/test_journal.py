@@ -88,14 +88,18 @@ def test_framesAreRead(tmp_path: Path) -> None:
 
 
 @needsCompiled
-@given(st.lists(st.binary(max_size=3000), max_size=4), st.integers(0, (1 << 64) - 1))
-def test_framesAreTheSame(blobs: list[bytes], generation: int) -> None:
+@given(
+    st.lists(st.binary(max_size=3000), max_size=4),
+    st.integers(0, (1 << 64) - 1),
+    st.sampled_from((1, 4096)),
+)
+def test_framesAreTheSame(blobs: list[bytes], generation: int, multiple: int) -> None:
     """The compiled frame is byte for byte that of the readable path."""
     assert COMPILED is not None
     frames = []
     for names in (PURE, COMPILED):
         with using(names):
-            frames.append(packFrame(b"12345678", generation, 5, blobs))
+            frames.append(packFrame(b"12345678", generation, 5, blobs, multiple=multiple))
     assert frames[0] == frames[1]
 
 
@@ -149,6 +153,24 @@ def test_rewound(tmp_path: Path) -> None:
     frames = readFrames(tmp_path / "journal", MARK)
     assert frames[-1] == newer
     assert [frame for frame in frames if frame.generation > newer.since] == [newer]
+
+
+def test_unsyncedFrames(tmp_path: Path) -> None:
+    """
+    Frames that are not synced follow each other without a gap. One that is synced ends a piece of
+    the disk, so that no later frame shares that piece with it.
+    """
+    journal = Journal(tmp_path / "journal", MARK, isSynced=False)
+    frames = [JournalFrame(5 + count, 4, records(1, 1 + count, 1)) for count in range(6)]
+    ends = []
+    for frame in frames:
+        assert journal.append(*frame, mustSync=frame is frames[3])
+        ends.append(journal.position)
+    journal.close()
+    assert ends[0] < ends[1] < ends[2] < 1024
+    assert ends[3] == 4096
+    assert 4096 < ends[4] < ends[5] < 4096 + 1024
+    assert readFrames(tmp_path / "journal", MARK) == frames
 
 
 def test_full(tmp_path: Path) -> None:
