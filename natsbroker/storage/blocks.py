@@ -192,6 +192,25 @@ class Block:
             return min(max(sequence - sequences.start, 0), len(sequences))
         return bisect_left(sequences, sequence)
 
+    def livingOf(self, wanted: Sequence[int]) -> list[int]:
+        """The indexes of those of some rising sequences that are here and not deleted."""
+        sequences, dead = self.sequences, self.dead
+        if isinstance(sequences, range):
+            first = sequences.start
+            return [
+                sequence - first
+                for sequence in wanted
+                if sequence in sequences and sequence not in dead
+            ]
+        count = len(sequences)
+        return [
+            index
+            for sequence in wanted
+            if (index := bisect_left(sequences, sequence)) < count
+            and sequences[index] == sequence
+            and sequence not in dead
+        ]
+
     def place(self, index: int) -> tuple[int, int]:
         return self.offset + self.starts[index], self.offset + self.starts[index + 1]
 
@@ -259,6 +278,12 @@ class Block:
 
     def length(self, index: int) -> int:
         return self.starts[index + 1] - self.starts[index] - HEAD_SIZE
+
+    def lengths(self, indexes: Collection[int]) -> int:
+        """The bytes of subjects, headers and payloads of some records."""
+        starts = self.starts
+        whole = sum([starts[index + 1] - starts[index] for index in indexes])
+        return whole - HEAD_SIZE * len(indexes)
 
     def living(self, start: int = 0) -> Iterator[int]:
         indexes = range(self.indexOf(start), len(self.sequences))

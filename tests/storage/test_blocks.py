@@ -37,3 +37,21 @@ def test_placeOfOne() -> None:
         for length in range(0, len(raw), 7):
             place = placeIn(raw[:length], sequences[-1])
             assert place is None or place[1] <= length
+
+
+def test_livingOfSome() -> None:
+    """Of some sequences those are found that are in the block and not deleted, with their size."""
+    for gap in (1, 3):
+        sequences = range(5, 5 + 10 * gap, gap)
+        entries = [(b"s", b"", b"x" * count, 1) for count in range(10)]
+        blobs = [
+            encodeBatch(9, number, [entry], 1, 0, b"s").blobs[0]
+            for number, entry in zip(sequences, entries, strict=True)
+        ]
+        raw = build(b"mark-abc", 9, 1, next(chunks(sequences, blobs)))
+        block = readBlock(raw, 9, 5, frozenset((sequences[2], sequences[7])))
+        assert block is not None
+        indexes = block.livingOf(range(sequences[-1] + 5))
+        assert indexes == [0, 1, 3, 4, 5, 6, 8, 9]
+        assert block.lengths(indexes) == sum(map(block.length, indexes)) == 36 + 8
+        assert block.livingOf([4, sequences[2], sequences[3], sequences[9] + 1]) == [3]

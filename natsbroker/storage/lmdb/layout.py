@@ -73,7 +73,7 @@ def tallyKey(identity: int, subject: bytes) -> bytes:
     if len(subject) > LONGEST_SUBJECT_KEY:
         digest = hashlib.sha256(subject).digest()
         subject = subject[:LONGEST_SUBJECT_KEY] + b"\xff" + digest
-    return tallyPrefix(identity) + subject
+    return _IDENTITY.pack(b"T", identity) + subject
 
 
 def subjectOrder(subject: bytes) -> bytes:

@@ -6,7 +6,7 @@ never stop writers. The next commits do the rest.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Sequence, Set
 from itertools import islice
 
@@ -132,18 +132,20 @@ class LMDBLogWriter(LogBlocks):
         if not self.row.indexed:
             return
         emptied = set()
+        sequences, uncounted = block.sequences, self._uncounted
         for index in indexes:
-            if block.sequences[index] in self._uncounted:
+            sequence = sequences[index]
+            if sequence in uncounted:
                 continue
             subject = block.subject(index)
             tally = self._tally(subject)
             if tally is not None and tally.count:
-                tally.remove(block.sequences[index])
+                tally.remove(sequence)
                 if tally.count and not tally.listed:
                     emptied.add(subject)
         for subject in emptied:
             tally = self._tallies[subject]
-            gone = {block.sequences[index] for index in indexes}
+            gone = {sequences[index] for index in indexes}
             self._tallies[subject] = self._recount(subject, tally.first, gone)
 
     def _recount(self, subject: bytes, start: int = 0, without: Collection[int] = ()) -> Tally:
@@ -193,22 +195,16 @@ class LMDBLogWriter(LogBlocks):
     def delete(self, sequences: Collection[int]) -> int:
         self.flush()
         wanted = sorted(set(sequences))
-        position = bisect_left(wanted, self.row.first)
+        position, end = bisect_left(wanted, self.row.first), bisect_right(wanted, self.row.last)
         deleted = 0
-        while position < len(wanted) and wanted[position] <= self.row.last:
+        while position < end:
             block = next(self.blocksFrom(wanted[position]), None)
             if block is None:
                 break
-            indexes = []
-            if block.last < wanted[position]:
-                position += 1
-                continue
-            while position < len(wanted) and wanted[position] <= block.last:
-                index = block.indexOf(wanted[position])
-                sequence = block.sequences[index]
-                if sequence == wanted[position] and sequence not in block.dead:
-                    indexes.append(index)
-                position += 1
+            stop = bisect_right(wanted, block.last, position, end)
+            indexes = block.livingOf(wanted[position:stop])
+            # The block before a gap in the log ends below the sequence that lies in the gap.
+            position = max(stop, position + 1)
             if indexes:
                 deleted += len(indexes)
                 self._kill(block, indexes)
@@ -219,9 +215,9 @@ class LMDBLogWriter(LogBlocks):
     def _kill(self, block: Block, indexes: Sequence[int]) -> None:
         row, transaction = self.row, self._transaction
         row.count -= len(indexes)
-        row.size -= sum(map(block.length, indexes))
+        row.size -= block.lengths(indexes)
         self._uncount(block, indexes)
-        block.dead = block.dead.union(block.sequences[index] for index in indexes)
+        block.dead = block.dead.union(map(block.sequences.__getitem__, indexes))
         first = self._keyOf(block)
         self._touch(first)
         living = list(block.living())
