@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import TypeAlias
 
 import lmdb
 
@@ -43,15 +43,14 @@ MOST_KNOWN = 100_000
 """The subjects and records of logs with limits per subject that are known between commits."""
 
 
-class LivingRecords(NamedTuple):
-    """The stored records of a subject, rising; C{None} if they are not known."""
+Living: TypeAlias = tuple[int, tuple[int, ...] | None]
+"""
+The number of stored records of a subject, and their sequences, rising; C{None} if these are not
+known. There is one for each append, so it has no class of its own.
+"""
 
-    records: int
-    sequences: tuple[int, ...] | None
-
-
-NOTHING = LivingRecords(0, ())
-UNKNOWN = LivingRecords(0, None)
+NOTHING: Living = (0, ())
+UNKNOWN: Living = (0, None)
 
 
 class TrimmedLog:
@@ -72,7 +71,7 @@ class TrimmedLog:
     def __init__(self, row: LogRow) -> None:
         self._first = row.first
         self.last = row.last
-        self.subjects: dict[bytes, LivingRecords] = {}
+        self.subjects: dict[bytes, Living] = {}
         self.isScanned = not row.count
         self.isSettled = False
         self.sizes: dict[int, int] = {}
@@ -100,7 +99,7 @@ class TrimmedLog:
         except UNREADABLE:
             return False  # The commit to the database that follows says what is wrong.
 
-    def of(self, subject: bytes) -> LivingRecords | None:
+    def of(self, subject: bytes) -> Living | None:
         return self.subjects.get(subject) or (NOTHING if self.isScanned else None)
 
     def _learnSubjects(
@@ -113,13 +112,13 @@ class TrimmedLog:
             for subject in unknown:
                 key = environment.codec.tallyKey(row.identity, subject)
                 raw = txn.get(key)
-                living = LivingRecords(0, () if limit <= LARGEST_LIMIT else None)
+                living: Living = (0, () if limit <= LARGEST_LIMIT else None)
                 if raw is not None:
                     tally = environment.codec.tally(key, raw)
                     if tally is None:
                         return False
                     listed = tally.complete and limit <= LARGEST_LIMIT
-                    living = LivingRecords(tally.count, tuple(tally.listed) if listed else None)
+                    living = tally.count, tuple(tally.listed) if listed else None
                 self.subjects[subject] = living
         return True
 
@@ -181,7 +180,7 @@ class TrimmedLog:
             subject, sequence = block.subject(index), block.sequences[index]
             if subject not in known:
                 count, sequences = self.subjects.get(subject) or NOTHING
-                self.subjects[subject] = LivingRecords(count + 1, (*(sequences or ()), sequence))
+                self.subjects[subject] = count + 1, (*(sequences or ()), sequence)
                 self.sizes[sequence] = block.length(index)
 
     def caughtUp(self, environment: Environment, row: LogRow, limit: int) -> bool:
@@ -217,43 +216,42 @@ class Trimming:
 
     def __init__(self, log: TrimmedLog) -> None:
         self._log = log
-        self._subjects: dict[bytes, LivingRecords] = {}
+        self._subjects: dict[bytes, Living] = {}
         self._sizes: dict[int, int] = {}
         self._at = log.at
         self.gone: dict[int, bytes] = {}
 
     def append(self, job: LMDBAppendJob, row: LogRow, limit: int) -> bool:
         """Append records to a row. Return whether it is known which records the limits remove."""
-        known, sequence = self._log.of, job.first
         if job.subjects is None:
             return False
-        for subject, blob in zip(job.subjects, job.blobs, strict=True):
-            living = self._subjects.get(subject) or known(subject)
+        log, subjects, sizes = self._log, self._subjects, self._sizes
+        other = NOTHING if log.isScanned else None
+        # Without a function for each record: there are as many as puts to a bucket.
+        for sequence, (subject, blob) in enumerate(
+            zip(job.subjects, job.blobs, strict=True), job.first
+        ):
+            living = subjects.get(subject) or log.subjects.get(subject, other)
             if living is None:
                 return False
             count, sequences = living
-            count += 1
-            self._sizes[sequence] = len(blob) - HEAD_SIZE
+            sizes[sequence] = len(blob) - HEAD_SIZE
             if sequences is not None:
                 sequences = (*sequences, sequence) if limit <= LARGEST_LIMIT else None
-            while count > limit:
-                if sequences is None or not self._remove(sequences[0], subject, row):
+            excess = count + 1 - limit
+            if excess > 0:
+                if sequences is None:
                     return False
-                count, sequences = count - 1, sequences[1:]
-            self._subjects[subject] = LivingRecords(count, sequences)
-            sequence += 1
+                for oldest in sequences[:excess]:
+                    size = sizes[oldest] if oldest in sizes else log.sizes.get(oldest)
+                    if size is None:
+                        return False
+                    self.gone[oldest] = subject
+                    row.count -= 1
+                    row.size -= size
+                count, sequences = limit - 1, sequences[excess:]
+            subjects[subject] = count + 1, sequences
         return self._findFirst(row)
-
-    def _remove(self, sequence: int, subject: bytes, row: LogRow) -> bool:
-        size = self._sizes.get(sequence)
-        if size is None:
-            size = self._log.sizes.get(sequence)
-        if size is None:
-            return False
-        self.gone[sequence] = subject
-        row.count -= 1
-        row.size -= size
-        return True
 
     def _findFirst(self, row: LogRow) -> bool:
         """Move to the first record that stays."""
