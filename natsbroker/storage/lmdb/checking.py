@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import lmdb
 
 from natsbroker.interfaces.records import StoreFailed
+from natsbroker.storage.blocks import readBlock
+from natsbroker.storage.changes import Changes, unpackChanges
 from natsbroker.storage.lmdb.encryption.codec import PLAIN, PlainCodec
 from natsbroker.storage.lmdb.encryption.keyring import Encryption, readKeyring
-from natsbroker.storage.lmdb.fetching import fetchState
+from natsbroker.storage.lmdb.fetching import fetchBlocks, fetchState
 from natsbroker.storage.lmdb.files import Commits, Lock, Marks, readFormat
 from natsbroker.storage.lmdb.journal import framesBeyond, readFrames, runsIn
 from natsbroker.storage.lmdb.layout import LogRow, spaceAndKey
@@ -60,6 +63,17 @@ class CheckedStore:
     logs: dict[int, CheckedLog] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     states: list[tuple[str, bytes, bytes]] = field(default_factory=list)
+
+
+class _Ahead(NamedTuple):
+    """
+    The content of the journal that the database does not have.
+
+    @ivar sequences: of its records, by log.
+    """
+
+    changes: Changes
+    sequences: dict[int, list[int]]
 
 
 class _ReadOnly:
@@ -115,13 +129,13 @@ def _checked(directory: Path, encryption: Encryption | None) -> CheckedStore:
     survey, problem = inspectDatabase(directory / DATABASE, mark, codec)
     if survey is None:
         return _rehearsed(directory, encryption, [*checked.problems, problem])
-    _addJournal(directory, mark, marks, survey, checked)
+    ahead = _addJournal(directory, mark, marks, survey, checked)
     checked.logs = {key: CheckedLog(row) for key, row in survey.rows.items() if not row.dropped}
     _addSurvey(survey, checked)
     checked.problems += _quarantines(checked)
     for report in unacknowledged(directory):
         checked.problems.append(f"losses that nobody has acknowledged: {report}")
-    _readAll(directory / DATABASE, codec, checked)
+    _readAll(directory / DATABASE, codec, checked, ahead)
     return checked
 
 
@@ -140,8 +154,14 @@ def _rehearsed(directory: Path, encryption: Encryption | None, problems: list[st
 
 def _addJournal(
     directory: Path, mark: bytes, marks: Marks, survey: Survey, checked: CheckedStore
-) -> None:
-    """Add the records that only the journal has. Each frame was verified by its checksum."""
+) -> _Ahead:
+    """
+    Add the records that only the journal has, and subtract those that only the journal deletes.
+    Each frame was verified by its checksum.
+
+    @return: the content of the journal.
+    """
+    ahead: defaultdict[int, list[int]] = defaultdict(list)
     frames, _, isBehind = framesBeyond(
         survey.generation,
         _noted(directory / COMMITS, mark),
@@ -156,11 +176,24 @@ def _addJournal(
         survey.lost.setdefault(identity, []).extend(ranges)
     for identity, blobs in runsIn(frames):
         row = survey.rows.get(identity)
-        new = [blob for blob in blobs if row is not None and sequenceOf(blob, 0) > row.last]
-        if row is not None and new:
-            row.first = row.first if row.count else sequenceOf(new[0], 0)
-            row.last = sequenceOf(new[-1], 0)
+        if row is None:
+            continue
+        new = [sequence for blob in blobs if (sequence := sequenceOf(blob, 0)) > row.last]
+        if new:
+            row.first = row.first if row.count else new[0]
+            row.last = new[-1]
             row.count += len(new)
+            ahead[identity] += new
+    changes = unpackChanges(entry for frame in frames for entry in frame.changes)
+    for identity, sequences in changes.deleted.items():
+        if identity in survey.rows:
+            # A record is there when its deletion is written, unless it was lost later.
+            lost = survey.lost.get(identity, ())
+            survey.rows[identity].count -= sum(
+                not any(start <= sequence < stop for start, stop in lost)
+                for sequence in set(sequences)
+            )
+    return _Ahead(changes, ahead)
 
 
 def _noted(path: Path, mark: bytes) -> int:
@@ -189,7 +222,7 @@ def _addSurvey(survey: Survey, checked: CheckedStore) -> None:
             checked.problems.append(f"an index of subjects under {key!r} is damaged")
 
 
-def _readAll(database: Path, codec: PlainCodec, checked: CheckedStore) -> None:
+def _readAll(database: Path, codec: PlainCodec, checked: CheckedStore, ahead: _Ahead) -> None:
     environment: Any = _ReadOnly(database, codec)
     try:
         after = b""
@@ -201,12 +234,37 @@ def _readAll(database: Path, codec: PlainCodec, checked: CheckedStore) -> None:
             if not after:
                 break
         values, broken = fetchState(environment, b"S")
+        for identity in ahead.changes.deleted.keys() & checked.logs.keys():
+            row = checked.logs[identity].row
+            row.first = _firstLeft(environment, row, ahead)
     finally:
         environment.close()
-    checked.states = [(*spaceAndKey(key), value) for key, value in values]
+    states = {**{spaceAndKey(key): value for key, value in values}, **ahead.changes.states}
+    checked.states = [(*key, value) for key, value in states.items() if value is not None]
     for key, reason in broken:
         space, name = codec.nameIn(key)
-        checked.problems.append(f"the value {name!r} of {space} is damaged: {reason}")
+        if (space, name) not in ahead.changes.states:
+            checked.problems.append(f"the value {name!r} of {space} is damaged: {reason}")
+
+
+def _firstLeft(environment: Any, row: LogRow, ahead: _Ahead) -> int:
+    """The first record that the journal does not delete."""
+    deleted = frozenset(ahead.changes.deleted[row.identity])
+    start = row.first
+    while start:
+        raws = fetchBlocks(environment, row.identity, start, _PIECE)
+        for raw in raws:
+            block = readBlock(raw.raw, row.identity, raw.first, raw.dead)
+            if block is None:
+                continue
+            for index in block.living(start):
+                if block.sequences[index] not in deleted:
+                    return block.sequences[index]
+        start = raws[-1].following if raws else 0
+    return next(
+        (sequence for sequence in ahead.sequences[row.identity] if sequence not in deleted),
+        row.last + 1,
+    )
 
 
 def _addDamage(log: CheckedLog | None, start: int, stop: int) -> None:

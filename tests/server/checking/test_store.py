@@ -10,8 +10,11 @@ import pytest
 
 from natsbroker.interfaces.records import StoreError, StoreLocked, UnknownFormat
 from natsbroker.server.checking.store import storeReport
+from natsbroker.storage.changes import packChanges
+from natsbroker.storage.lmdb.checking import checkDirectory
 from natsbroker.storage.lmdb.encryption.keyring import Encryption
-from natsbroker.storage.lmdb.files import Lock
+from natsbroker.storage.lmdb.files import Lock, readFormat
+from natsbroker.storage.lmdb.journal import Journal, readFrames
 from natsbroker.storage.lmdb.store import LOCK, openLMDB
 from natsbroker.testing.pumped import PumpedReactor
 from tests.streaming.filestore.writer import StoreWriter
@@ -92,6 +95,45 @@ def test_journal(tmp_path: Path) -> None:
     report = storeReport(tmp_path / "copy")
     assert report.isFine
     assert [(log.records, log.first, log.last) for log in report.logs] == [(3, 1, 3)]
+
+
+@pytest.mark.parametrize("isStored", [True, False])
+@pytest.mark.parametrize(
+    ("deleted", "expected"),
+    [([2], (2, 1, 3)), ([2, 1], (1, 3, 3)), ([1, 2, 3], (0, 4, 3))],
+    ids=["inside", "first", "all"],
+)
+def test_journalDeletes(
+    tmp_path: Path, deleted: list[int], expected: tuple[int, int, int], isStored: bool
+) -> None:
+    """
+    Records that only the journal deletes do not count, whether the database has them or not. The
+    configuration of a stream counts that only the journal has.
+    """
+    store, copy = tmp_path / "store", tmp_path / "copy"
+    fill(store, ["jetstream/A/ORDERS"], copy)
+    path = store if isStored else copy
+    [(identity, log)] = checkDirectory(path).logs.items()
+    said = readFormat(path / "STORE")
+    assert said is not None
+    frames = readFrames(path / "journal", said.mark)
+    config = b'{"created": 1, "config": {"name": "ORDERS", "subjects": ["orders"]}}'
+    states = {("jetstream/A", b"stream/1"): config}
+    journal = Journal(path / "journal", said.mark)
+    for frame in () if isStored else frames:
+        journal.append(*frame)
+    # The commit with which a store is closed is newer than all frames.
+    for number, some in enumerate((deleted[:1], deleted[1:]), 1000):
+        journal.append(number, frames[-1].since, [], packChanges({identity: some}, states))
+    journal.close()
+    report = storeReport(path)
+    assert report.problems == []
+    assert [(log.records, log.first, log.last) for log in report.logs] == [expected]
+    reactor = PumpedReactor()
+    opened: Any = reactor.wait(openLMDB(reactor, path))
+    bounds = reactor.wait(opened.open(log.row.name)).bounds()
+    assert (bounds.count, bounds.first, bounds.last) == expected
+    reactor.wait(opened.close())
 
 
 @pytest.mark.parametrize("hasJournal", [True, False])
