@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +21,9 @@ from natsbroker.daemon.syslog import PRIORITIES, SyslogOutput
 _log = Logger(namespace="natsbroker")
 
 _MODE = 0o640
+#: Folders whose entries are no files of their own: renaming one would take it from all programs.
+_DEVICES = ("/dev/", "/proc/")
+
 _STAMP = re.compile(r"\d{4}(\.\d{2}){5}\.\d{9}")
 
 
@@ -35,19 +39,27 @@ class LogFile:
         self.limit = limit
         self.keep = keep
         self._now = now
+        self._isRotating = False
         self._open()
 
     def _open(self) -> None:
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _MODE)
         self._file = os.fdopen(descriptor, "wb", buffering=0)
-        self._size = os.fstat(descriptor).st_size
+        status = os.fstat(descriptor)
+        self._size = status.st_size
+        self._isFile = stat.S_ISREG(status.st_mode) and not self.path.startswith(_DEVICES)
 
     def write(self, line: str) -> None:
         data = line.encode("ascii", "backslashreplace")
         self._file.write(data)
         self._size += len(data)
-        if 0 < self.limit < self._size:
-            self._rotate()
+        # The lines about a rotation, which are written meanwhile, may be longer than the limit.
+        if 0 < self.limit < self._size and self._isFile and not self._isRotating:
+            self._isRotating = True
+            try:
+                self._rotate()
+            finally:
+                self._isRotating = False
 
     def reopen(self) -> None:
         """Raise C{OSError} if it cannot be opened; the old file stays in use."""

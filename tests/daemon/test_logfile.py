@@ -14,9 +14,11 @@ from socket import AF_INET, SOCK_DGRAM, SOCK_STREAM, socket
 from typing import TextIO
 
 import pytest
+from twisted.logger import globalLogPublisher
 
 from natsbroker.config.model import Logging
 from natsbroker.daemon.logfile import LogFile, LogOutput, isJournal
+from natsbroker.daemon.logs import LineLog
 from natsbroker.daemon.syslog import SyslogError
 from tests.server.support import logLines
 
@@ -95,6 +97,45 @@ class TestRotation:
         assert path.read_text() == ""
         assert lines == [f'[INF] Rotated log, backup saved as "{aside}"']
         file.close()
+
+    def test_lineAboutIt(self, tmp_path: Path) -> None:
+        """The line about a rotation does not rotate, however small the limit is."""
+        path = tmp_path / "log"
+        output = LogOutput(io.StringIO())
+        settings = Logging(logfile=str(path), logfile_size_limit=5, logfile_max_num=2)
+        output.prepare(settings)()
+        observer = LineLog(output.write, settings, pid=1)
+        globalLogPublisher.addObserver(observer)
+        try:
+            output.write("INF", "x" * 6)
+        finally:
+            globalLogPublisher.removeObserver(observer)
+        (aside,) = (file for file in tmp_path.iterdir() if file != path)
+        assert aside.read_text() == "x" * 6
+        assert path.read_text().count("Rotated log") == 1
+
+    def test_noFile(self, tmp_path: Path) -> None:
+        """A pipe stays where it is."""
+        path = tmp_path / "log"
+        os.mkfifo(path)
+        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        file = LogFile(str(path), limit=1, now=clock())
+        with logLines() as lines:
+            file.write("ab\n")
+        assert os.read(reader, 9) == b"ab\n"
+        assert ([entry.name for entry in tmp_path.iterdir()], lines) == (["log"], [])
+        file.close()
+        os.close(reader)
+
+    def test_descriptor(self, tmp_path: Path) -> None:
+        """The name of a descriptor is not moved, although it leads to a file."""
+        with (tmp_path / "log").open("ab") as target:
+            path = f"/proc/self/fd/{target.fileno()}"
+            file = LogFile(path, limit=1, now=clock())
+            with logLines() as lines:
+                file.write("ab\n")
+            file.close()
+        assert (tmp_path / "log").read_text() == "ab\n" and lines == []
 
     def test_sizeOfBefore(self, tmp_path: Path) -> None:
         """The size that the file already has counts towards the limit."""
