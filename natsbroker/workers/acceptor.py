@@ -1,8 +1,8 @@
 """
-Connections that the parent accepts, and hands to workers.
+Connections that the parent accepts and passes to workers.
 
-Where CONNECT in clear text says of which account a client is, the parent sends INFO and reads that
-line, and the worker goes on from there. Other connections go to a worker at once.
+If the account of a client can be read from a CONNECT in clear text, the parent sends INFO and reads
+that line, and the worker continues from there. Other connections are passed to a worker at once.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _CHUNK = 4096
 
 class Place(Protocol):
     """
-    The place of a worker.
+    A worker, as a place for connections.
 
-    @ivar info: which clients see; C{None} while there is no worker.
-    @ivar connections: of clients.
-    @ivar links: the connections of other servers, which count towards no limit of clients.
+    @ivar info: the INFO of the worker for clients; C{None} while there is no worker.
+    @ivar connections: the connections of clients.
+    @ivar links: the connections of other servers, which do not count towards limits of clients.
     """
 
     info: ServerInfo | None
@@ -66,15 +66,15 @@ class Place(Protocol):
 
 class FirstLine:
     """
-    The first line of a client, as far as it has come.
+    The first line of a client, as far as it has been received.
 
     @ivar read: all input.
-    @ivar account: that of the client; empty if it is unknown.
+    @ivar account: the account of the client; empty if it is unknown.
     """
 
     def __init__(self, finder: AccountFinder, limit: int) -> None:
         """
-        @param limit: of the line, in bytes: the worker refuses a longer one.
+        @param limit: the maximum length of the line, in bytes: the worker refuses a longer one.
         """
         self.read = b""
         self.account = ""
@@ -82,11 +82,11 @@ class FirstLine:
         self._limit = limit
 
     def received(self, data: bytes) -> bool:
-        """Whether nothing more is to be learned from it."""
+        """Add input, and return whether the line is complete, or can name no account."""
         self.read += data
         verb = self.read[: len(_VERB)].lower()
         if not _VERB.startswith(verb):
-            # A guest says no CONNECT.
+            # A guest sends another operation than CONNECT.
             self.account = self._finder.accountOf({})
             return True
         line, end, _ = self.read.partition(b"\n")
@@ -101,7 +101,7 @@ class FirstLine:
 
 @implementer(IReadDescriptor)
 class _Caller:
-    """A client that has INFO, and whose CONNECT has not come."""
+    """A client that was sent INFO, and whose CONNECT has not been received."""
 
     def __init__(
         self,
@@ -145,8 +145,8 @@ class _Caller:
 
 class Acceptor(protocol.Factory):
     """
-    The factory of listening ports, whose connections it hands on. While no worker is ready they
-    wait to be accepted.
+    The factory of listening ports, which passes their connections to workers. While no worker is
+    ready, connections wait to be accepted.
     """
 
     noisy = False
@@ -160,14 +160,14 @@ class Acceptor(protocol.Factory):
         nonceBytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
         """
-        @param places: of the workers.
+        @param places: the workers.
         """
         self._reactor = reactor
         self._places = places
         self._random = random or Random()
         self._nonceBytes = nonceBytes
         self._ports: list[Any] = []
-        # The workers number their other connections with the numbers between.
+        # The numbers in between are for connections that workers accept themselves.
         stride = len(places) + 1
         self._numbers = count(stride, stride)
         self._callers: set[_Caller] = set()
@@ -175,22 +175,24 @@ class Acceptor(protocol.Factory):
         self.use(settings)
 
     def use(self, settings: Settings) -> None:
-        """Use other settings for the connections to come."""
+        """Use other settings for later connections."""
         self._settings = settings
         self._finder = AccountFinder(settings)
 
     def attend(self, port: Any, listener: str = CLIENTS) -> None:
         """
-        Hand on the connections of a listening port while a worker is ready.
+        Pass on the connections of a listening port while a worker is ready.
 
-        @param listener: its configuration key.
+        @param listener: the configuration key of the listener.
         """
         self._ports.append(port)
         port.transport = partial(self._accepted, listener)
         port.stopReading()
 
     def changed(self) -> None:
-        """A worker has become ready, or ended."""
+        """
+        Read from the ports only while a worker is ready; called when one becomes ready or ends.
+        """
         isReady = bool(self._ready())
         for port in self._ports:
             if port.disconnected:
@@ -201,7 +203,7 @@ class Acceptor(protocol.Factory):
                 port.stopReading()
 
     def close(self) -> None:
-        """Let go of connections that no worker has yet."""
+        """Close the connections that were not passed to a worker yet."""
         for caller in list(self._callers):
             self.left(caller)
         for accepted, call in self._held.items():
@@ -233,12 +235,12 @@ class Acceptor(protocol.Factory):
         self.welcome(accepted, (client[0], client[1]), listener)
 
     def welcome(self, accepted: socket, peer: tuple[str, int], listener: str = CLIENTS) -> None:
-        """Take a connection that was accepted."""
+        """Accept a connection, and pass it on now or after its CONNECT."""
         take = partial(self._take, accepted, peer, listener)
         if listener in OF_SERVERS or not self._isFull():
             take()
         else:
-            # Workers report the ends of connections a little later.
+            # Workers report the ends of connections with a delay of up to GATHER.
             self._held[accepted] = self._reactor.callLater(
                 2 * GATHER, self._release, accepted, take
             )
@@ -279,7 +281,7 @@ class Acceptor(protocol.Factory):
         return 0 < maximum <= total
 
     def heard(self, caller: _Caller) -> None:
-        """Hand on a client that has said CONNECT, or has had its time to."""
+        """Pass on a client that has sent CONNECT, or whose time for it is over."""
         if self._forget(caller):
             waited = self._reactor.seconds() - caller.since
             line = caller.line
@@ -313,7 +315,7 @@ class Acceptor(protocol.Factory):
         place.send(message, [accepted])
 
     def _passLink(self, accepted: socket, message: Adopt) -> None:
-        """Hand on the connection of another server, to the worker that has fewest."""
+        """Pass on the connection of another server, to the worker that has fewest."""
         ready = self._ready()
         if not ready:
             accepted.close()
@@ -324,5 +326,5 @@ class Acceptor(protocol.Factory):
 
 
 def _isSent(accepted: socket, line: bytes) -> bool:
-    """Whether a line has gone out: the buffer of a new socket has room for it."""
+    """Whether the whole line was sent. The buffer of a new socket has room for it."""
     return accepted.send(line) == len(line)

@@ -1,6 +1,6 @@
 """
-The account of a client by its CONNECT, before a worker has checked it. A client that lies about
-itself is placed elsewhere, and refused there.
+The account of a client by its CONNECT, before a worker has verified that. A client with a forged
+CONNECT is passed to some worker, and refused there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ _CREDENTIALS = ("user", "pass", "auth_token", "nkey", "jwt")
 
 class AccountFinder:
     """
-    @ivar isNeeded: whether a CONNECT, in clear text, tells clients of several accounts apart.
+    @ivar isNeeded: whether clients of several accounts can be distinguished by a CONNECT in clear
+        text.
     @ivar hasNonce: whether clients may have to sign a nonce.
     """
 
@@ -31,7 +32,7 @@ class AccountFinder:
         self.hasNonce = hasKeys or self._isOperated or bool(settings.proxies)
         isElsewhere = authorization.auth_callout is not None or bool(authorization.plugin)
         accounts = {*self._users.values(), *([GLOBAL_ACCOUNT] if self._isOpen else [])}
-        # Few clients are of the system account.
+        # The system account has few clients, for which CONNECT need not be read.
         isShared = self._isOperated or len(accounts - {settings.system_account}) > 1
         isClear = settings.tls is None and not settings.proxy_protocol
         self.isNeeded = isClear and isShared and not isElsewhere
@@ -51,8 +52,8 @@ class AccountFinder:
 
     def accountOf(self, options: Mapping[str, Any]) -> str:
         """
-        @param options: of CONNECT.
-        @return: empty if it is unknown.
+        @param options: the options of CONNECT.
+        @return: the account; empty if it is unknown.
         """
         if self._isOperated:
             return _issuerOf(options.get("jwt") or "")
@@ -65,7 +66,7 @@ class AccountFinder:
 
 
 def _issuerOf(jwt: str) -> str:
-    """The account that a user's JWT is of; empty for another text."""
+    """The account that issued a user's JWT; empty for another text."""
     payload = jwt.split(".")[1:2]
     try:
         claims = json.loads(base64.urlsafe_b64decode(payload[0] + "=="))

@@ -1,11 +1,10 @@
 """
 The control channel between the parent and one worker: pickled messages in frames, over a pair of
-UNIX sockets. A frame may carry open sockets, which the receiver gets as descriptors of its own.
+Unix sockets. A frame may carry open sockets, which the receiver gets as descriptors of its own.
 
-Both ends belong to one user, and no other process has the sockets: pickles are trusted. After an
-upgrade a worker may be of a newer release than its parent, so values go by the names of their
-fields: one that the receiver does not know is left out, and one that the sender does not know has
-its default.
+Both ends belong to one user, and no other process has the sockets, so pickles are trusted. After an
+upgrade a worker may be of a newer release than its parent. Values are therefore sent by the names
+of their fields: an unknown field is ignored by the receiver, and a missing one has its default.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ Descriptors = tuple[int, ...]
 
 @cache
 def _namesOf(kind: type) -> tuple[str, ...]:
-    """The fields of a dataclass that make it; none of another class."""
+    """The names of the fields of a dataclass; none for another class."""
     return tuple(field.name for field in fields(kind) if field.init) if is_dataclass(kind) else ()
 
 
@@ -73,11 +72,11 @@ def frameOf(message: object, descriptors: int = 0) -> bytes:
 
 class FrameDecoder:
     """
-    Messages from what is read, in order.
+    Messages decoded from a stream of bytes, in order.
 
-    The kernel hands over the descriptors of one frame as one set, with the frame's first byte.
-    Where the process has no descriptor left, the set is smaller than the frame says: the others are
-    closed and the message comes without any.
+    The kernel passes the descriptors of one frame as one set, with the frame's first byte. If the
+    process runs out of descriptors, the set is smaller than the frame says: its descriptors are
+    closed, and the message comes without any.
     """
 
     def __init__(self) -> None:
@@ -86,8 +85,8 @@ class FrameDecoder:
 
     def received(self, data: bytes, passed: Descriptors | None = None) -> list[Any]:
         """
-        @param passed: the set that came with it; C{None} for none.
-        @return: pairs of message and its descriptors.
+        @param passed: the descriptors that came with the data; C{None} for none.
+        @return: pairs of a message and its descriptors.
         """
         self._buffer += data
         if passed is not None:
@@ -115,7 +114,7 @@ class FrameDecoder:
         return ()
 
     def close(self) -> None:
-        """Close descriptors whose frames have not come."""
+        """Close the descriptors of frames that are not complete."""
         while self._sets:
             _closeAll(self._sets.popleft())
 
@@ -130,8 +129,8 @@ class ControlChannel:
     """
     One end of the socket pair, on a reactor.
 
-    @ivar received: called with each message and its descriptors, which are the callee's to close.
-    @ivar lost: called once, when the other end is gone.
+    @ivar received: called with each message and its descriptors, which the callee must close.
+    @ivar lost: called once, when the other end has been closed.
     """
 
     def __init__(
@@ -146,7 +145,7 @@ class ControlChannel:
         self._received = received
         self._lost = lost
         self._decoder = FrameDecoder()
-        # Each frame begins with the sockets that go along with its first byte.
+        # Sockets are passed with the first byte of their frame.
         self._waiting: deque[tuple[memoryview, Sequence[socket.socket]]] = deque()
         self._gathered = bytearray()
         self._flush: Any = None
@@ -159,14 +158,15 @@ class ControlChannel:
 
     @property
     def waiting(self) -> int:
-        """The number of frames that the other end is too slow for."""
+        """The number of frames that wait because the other end reads slowly."""
         return len(self._waiting)
 
     def send(self, message: object, sockets: Sequence[socket.socket] = ()) -> None:
         """
-        Send a message, after all that were to be sent before.
+        Send a message, after all earlier ones.
 
-        @param sockets: closed here when the other process has them, or is gone.
+        @param sockets: sockets to pass, which are closed here when the other process has received
+            them or has ended.
         """
         if len(sockets) > _MOST:
             raise ValueError(f"{len(sockets)} sockets, and a frame takes {_MOST}")
@@ -199,7 +199,7 @@ class ControlChannel:
                 self._reactor.addWriter(self)
 
     def doWrite(self) -> Failure | None:
-        """Send frames one by one: two with sockets must not share a call."""
+        """Send one frame at a time, because one call must not pass the sockets of two frames."""
         while self._waiting:
             frame, sockets = self._waiting[0]
             rights = array.array("i", [passed.fileno() for passed in sockets])
@@ -209,7 +209,7 @@ class ControlChannel:
             except BlockingIOError:
                 return None
             except OSError:
-                # The reader learns of the end, after what the other process still said.
+                # The reader is called at the end, after the last messages of the other process.
                 self._forget()
                 break
             _closeSockets(sockets)
@@ -221,7 +221,7 @@ class ControlChannel:
         return None
 
     def drain(self) -> None:
-        """Read what the other end has sent already."""
+        """Read all input that is already available."""
         while self._isOpen and self.doRead() is None and self._hasCome:
             pass
 
@@ -264,7 +264,7 @@ class ControlChannel:
             self._lost()
 
     def close(self) -> None:
-        """Close this end, with sockets that could not be sent; C{lost} is not called."""
+        """Close this end, with sockets that were not sent. C{lost} is not called."""
         if self._isOpen:
             self._isOpen = False
             self._reactor.removeReader(self)

@@ -1,6 +1,6 @@
 """
-Lines of the log on their way from a worker to its parent. The worker formats them, and puts the
-label before each, since the parent's log may have use for it: in a journal or in syslog.
+Lines of the log that a worker sends to its parent. The worker formats each line and puts its label
+first, because the parent may need that for a journal or syslog.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LEVELS = {
 
 @implementer(ILogObserver)
 class WorkerLog:
-    """The log of a worker, without the lines about the server as a whole."""
+    """The log of a worker, which omits the lines about the server as a whole."""
 
     def __init__(self, stream: TextIO, settings: Logging) -> None:
         self._stream = stream
@@ -47,7 +47,7 @@ class WorkerLog:
 
 
 def relay(line: str, number: int) -> None:
-    """Log a line of a worker; one without a label is what Python itself prints."""
+    """Log a line of a worker. A line without a label was printed by Python itself."""
     label, _, text = line.partition(" ")
     level = _LEVELS.get(label)
     if level is None:

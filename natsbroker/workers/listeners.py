@@ -1,4 +1,6 @@
-"""The listeners of the parent: for clients, and of the kinds of connection that workers share."""
+"""
+The listeners of the parent: for clients, and for the kinds of connection that workers share.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,15 @@ unless its settings have one."""
 
 
 def portOf(settings: Settings, key: str) -> int:
-    """The port of a kind; 0 for none, negative for one that the kernel chooses."""
+    """The configured port of a kind; 0 for none, negative for one that the kernel chooses."""
     block = getattr(settings, key)
     return 0 if block is None else int(block.port)
 
 
 class ParentListeners:
     """
+    The listeners of the parent.
+
     @ivar clients: the listener for clients.
     """
 
@@ -42,8 +46,8 @@ class ParentListeners:
         self, reactor: Any, settings: Settings, acceptor: Acceptor, sockets: Mapping[str, socket]
     ) -> None:
         """
-        @param sockets: that listen already, by listener.
-        @raise ValueError: for one of a listener that there is not.
+        @param sockets: sockets that listen already, by listener.
+        @raise ValueError: if there is one for a listener that is not configured.
         """
         self._acceptor = acceptor
         opened = sockets.get(CLIENTS)
@@ -70,7 +74,11 @@ class ParentListeners:
             raise ValueError(f"sockets for listeners that are no parent's of workers: {names}")
 
     async def open(self) -> None:
-        """Raise L{natsbroker.runtime.failures.StartError} for an address that is in use."""
+        """
+        Open all listeners.
+
+        @raise natsbroker.runtime.failures.StartError: if an address is in use.
+        """
         try:
             await self.clients.open()
         except CannotListenError as error:
@@ -86,7 +94,7 @@ class ParentListeners:
             await port.close()
 
     def addresses(self) -> dict[str, tuple[str, int]]:
-        """The hosts and ports by listener, while they listen."""
+        """The hosts and ports by listener, while they are open."""
         listeners: dict[str, PortListener | LinkPort] = {CLIENTS: self.clients, **self._kinds}
         return {
             name: (listener.address.host, listener.address.port)
@@ -94,7 +102,7 @@ class ParentListeners:
         }
 
     def problems(self, settings: Settings) -> Iterator[str]:
-        """The reasons against other settings: the ports of kinds stay as they are."""
+        """The reasons against new settings, which must keep the ports of kinds."""
         for key in _KINDS:
             wanted, port = portOf(settings, key), self._kinds.get(key)
             number = 0 if port is None else port.number
@@ -111,7 +119,7 @@ class ParentListeners:
 
 
 def withPorts(settings: Settings, addresses: Mapping[str, tuple[str, int]]) -> Settings:
-    """The settings with the ports of kinds that there are: the kernel may have chosen some."""
+    """The settings with the actual ports of kinds, some of which the kernel may have chosen."""
     blocks = {
         key: replace(getattr(settings, key), port=port)
         for key, (_, port) in addresses.items()

@@ -1,6 +1,6 @@
 """
-One document from those that workers give for the same monitoring page, by nats-server's keys, and
-one set of metrics from theirs.
+One document from the documents of all workers for the same monitoring page, by nats-server's keys,
+and one set of metrics from theirs.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Rule = Callable[[Sequence[Any], Sequence[Document]], Any]
 
 
 def _added(values: Sequence[Any], documents: Sequence[Document]) -> Any:
-    """The sum of what each worker has for itself; all rows of lists."""
+    """The sum of values that are separate at each worker. Lists are joined."""
     if isinstance(values[0], list):
         return [row for rows in values for row in rows]
     return number(round(sum(values), 6))
 
 
 def _united(values: Sequence[Any], documents: Sequence[Document]) -> Any:
-    """All of what several workers may know of; the most where it is counted."""
+    """The union of values that several workers may share. Of numbers it is the largest."""
     if isinstance(values[0], list):
         return list(dict.fromkeys(name for names in values for name in names))
     return max(values)
@@ -42,7 +42,7 @@ def _lowest(values: Sequence[Any], documents: Sequence[Document]) -> Any:
 
 def _weighted(weight: str) -> Rule:
     """
-    @param weight: the key of the number of what the averages are of.
+    @param weight: the key of the number by which the averages are weighted.
     """
 
     def average(values: Sequence[float], documents: Sequence[Document]) -> float:
@@ -55,10 +55,10 @@ def _weighted(weight: str) -> Rule:
 
 def _identified(name: str, key: str) -> Rule:
     """
-    Rows of one name are one row.
+    Rows with the same name, merged to one row.
 
-    @param name: the member of a row that names it.
-    @param key: that of the list.
+    @param name: the key of the name in a row.
+    @param key: the key of the list.
     """
 
     def merge(values: Sequence[list[Document]], documents: Sequence[Document]) -> list[Document]:
@@ -125,9 +125,9 @@ of other keys are settings and descriptions, alike in all workers: the first one
 
 def merged(documents: Sequence[Document], place: str = "") -> Document:
     """
-    One document of several with the same keys.
+    One document from several with the same keys.
 
-    @param place: the name of the page, or the key of what the documents are of.
+    @param place: the name of the page, or the key of the documents.
     """
     document: Document = {}
     for one in documents:

@@ -1,6 +1,6 @@
 """
-The messages between the parent and its workers. Over the channel they go by the names of their
-fields (L{natsbroker.workers.channel}).
+The messages between the parent and its workers. The channel sends them by the names of their fields
+(L{natsbroker.workers.channel}).
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ class Start:
     """
     The first message to a worker.
 
-    @ivar number: of the worker, from 1.
-    @ivar count: of all workers.
-    @ivar secrets: of L{natsbroker.server.identity.ServerKeys}, by which all workers are one server.
-    @ivar directory: private, for the sockets between workers of this run.
-    @ivar addresses: hosts and ports at which the parent listens, by listener.
-    @ivar announces: whether the worker logs for all of them where links listen.
+    @ivar number: the number of the worker, from 1.
+    @ivar count: the number of workers.
+    @ivar secrets: the secrets of L{natsbroker.server.identity.ServerKeys}, which make all workers
+        one server.
+    @ivar directory: a private directory for the sockets between workers of this run.
+    @ivar addresses: hosts and ports on which the parent listens, by listener.
+    @ivar announces: whether this worker logs the addresses of links for all workers.
     """
 
     number: int
@@ -43,14 +44,15 @@ class Adopt:
     """
     A connection for a worker; the frame carries its descriptor.
 
-    @ivar cid: its number, unique over all workers.
+    @ivar cid: the number of the connection, unique over all workers.
     @ivar peer: host and port of the client.
-    @ivar read: what was read from it already.
-    @ivar nonce: of the INFO that it was sent.
-    @ivar isGreeted: whether it was sent INFO.
-    @ivar waited: the seconds since then.
-    @ivar isExcess: whether it is over C{max_connections}, so the worker refuses it.
-    @ivar listener: at which it was accepted, see L{CLIENTS}.
+    @ivar read: the input that was already read.
+    @ivar nonce: the nonce of the INFO that was sent.
+    @ivar isGreeted: whether INFO was sent.
+    @ivar waited: the seconds since INFO.
+    @ivar isExcess: whether the connection exceeds C{max_connections}, so that the worker refuses
+        it.
+    @ivar listener: the listener that accepted it, see L{CLIENTS}.
     """
 
     cid: int
@@ -72,12 +74,12 @@ class PlanReload:
 
 @dataclass(frozen=True, slots=True)
 class ApplyReload:
-    """Put the planned settings into force."""
+    """Apply the planned settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiscardReload:
-    """Forget the planned settings, because another worker refuses them."""
+    """Discard the planned settings, because another worker refuses them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ class StartLameDuck:
 
 @dataclass(frozen=True, slots=True)
 class StopWorker:
-    """End in order."""
+    """Stop the worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +115,9 @@ class Heartbeat:
 @dataclass(frozen=True, slots=True)
 class ShowPage:
     """
-    A monitoring page, which a worker answers with L{PageShown}.
+    A request for a monitoring page, which a worker answers with L{PageShown}.
 
-    @ivar number: of the question.
+    @ivar number: the number of the request.
     """
 
     number: int
@@ -126,11 +128,11 @@ class ShowPage:
 @dataclass(frozen=True, slots=True)
 class ShowPart:
     """
-    A part of an answer about the server, which a worker answers with L{PartShown}.
+    A request for a part of an answer about the server, which a worker answers with L{PartShown}.
 
-    @ivar number: of the question.
-    @ivar name: of one of L{natsbroker.workers.parts.partsOf}.
-    @ivar arguments: for it.
+    @ivar number: the number of the request.
+    @ivar name: the name of one of L{natsbroker.workers.parts.partsOf}.
+    @ivar arguments: the arguments of that part.
     """
 
     number: int
@@ -143,7 +145,7 @@ class PartShown:
     """
     A part of one worker.
 
-    @ivar number: of the question.
+    @ivar number: the number of the request.
     """
 
     number: int
@@ -153,10 +155,10 @@ class PartShown:
 @dataclass(frozen=True, slots=True)
 class AskServer:
     """
-    A question of a worker about the whole server, which the parent answers with L{ServerAnswered}.
+    A worker's request about the whole server, which the parent answers with L{ServerAnswered}.
 
-    @ivar number: of the question, at this worker.
-    @ivar method: of L{natsbroker.system.answers.SystemAnswers}.
+    @ivar number: the number of the request at this worker.
+    @ivar method: the name of a method of L{natsbroker.system.answers.SystemAnswers}.
     """
 
     number: int
@@ -169,7 +171,7 @@ class ServerAnswered:
     """
     The answer about the whole server.
 
-    @ivar number: of the question.
+    @ivar number: the number of the request.
     """
 
     number: int
@@ -178,7 +180,7 @@ class ServerAnswered:
 
 @dataclass(frozen=True, slots=True)
 class Speak:
-    """Speak for the server from now on, or, if C{isSpeaking} is false, no more."""
+    """Speak for the server from now on, or stop that if C{isSpeaking} is false."""
 
     isSpeaking: bool
 
@@ -186,9 +188,9 @@ class Speak:
 @dataclass(frozen=True, slots=True)
 class PageShown:
     """
-    A page as one worker shows it.
+    The monitoring page of one worker.
 
-    @ivar number: of the question.
+    @ivar number: the number of the request.
     """
 
     number: int
@@ -200,11 +202,11 @@ class PageShown:
 @dataclass(frozen=True, slots=True)
 class Ready:
     """
-    A worker takes connections; sent again when its INFO changes.
+    A worker accepts connections; sent again when its INFO changes.
 
-    @ivar info: which clients see.
-    @ivar addresses: URLs of its own listeners, by kind.
-    @ivar isStreaming: whether it serves NATS Streaming now; C{None} for a worker without it.
+    @ivar info: the INFO for clients.
+    @ivar addresses: the URLs of its own listeners, by kind.
+    @ivar isStreaming: whether it serves NATS Streaming at present; C{None} for a worker without it.
     """
 
     info: ServerInfo
@@ -215,9 +217,9 @@ class Ready:
 @dataclass(frozen=True, slots=True)
 class Entered:
     """
-    A client was let into an account.
+    A client has logged in to an account.
 
-    @ivar maximum: the most connections that the account may have; negative for any number.
+    @ivar maximum: the limit of connections of the account; negative for unlimited.
     """
 
     cid: int
@@ -227,14 +229,14 @@ class Entered:
 
 @dataclass(frozen=True, slots=True)
 class CloseExcess:
-    """Close a connection, one more than its account may have at all workers together."""
+    """Close a connection that exceeds its account's limit for all workers together."""
 
     cid: int
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """An adopted connection has ended; C{account} is empty for one that was never let in."""
+    """An adopted connection has ended; C{account} is empty if it never logged in."""
 
     cid: int
     account: str = ""
@@ -242,7 +244,7 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class ReloadPlanned:
-    """The settings can be taken."""
+    """The worker can apply the settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,11 +256,11 @@ class ReloadRefused:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A worker cannot start, for a reason that a second attempt would meet again."""
+    """A worker cannot start, for a reason that would remain at a second attempt."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The last connection of a lame duck has ended."""
+    """The last connection of a worker in lame duck mode has ended."""

@@ -1,8 +1,8 @@
 """
 The monitoring pages of several workers, which show one server.
 
-The parent serves them. Each page is asked of all workers that are there, and their documents are
-merged; a page that is unknown here, as a plugin's, is that of the first worker. The requests of the
+The parent serves the pages. It requests each page from all workers, and merges their documents. A
+page that the parent does not know, such as a plugin's, is that of the first worker. Requests in the
 system account are answered with the same steps.
 """
 
@@ -58,7 +58,7 @@ Windows = Mapping[int, tuple[int, int]]
 
 
 class Questions(Protocol):
-    """The side of L{natsbroker.workers.questions.WorkerQuestions} that the pages use."""
+    """The methods of L{natsbroker.workers.questions.WorkerQuestions} that the pages use."""
 
     def pages(self, path: str, queryFor: Callable[[int], Query | None]) -> Deferred[Answers]: ...
 
@@ -66,7 +66,7 @@ class Questions(Protocol):
 
 
 class WholeAnswer(Exception):
-    """An answer in place of a merged document."""
+    """An answer that replaces a merged document."""
 
     def __init__(self, answer: WorkerAnswer) -> None:
         super().__init__(answer.status)
@@ -74,14 +74,14 @@ class WholeAnswer(Exception):
 
 
 class MergedAnswer:
-    """An L{Answer} whose status is known when its body is."""
+    """An L{Answer} whose status is known when its body is complete."""
 
     isLong = True
     policy = "default-src 'none'"
 
     def __init__(self, steps: Generator[Pause, None, Any]) -> None:
         """
-        @param steps: return the document, or raise L{WholeAnswer}.
+        @param steps: steps that return the document, or raise L{WholeAnswer}.
         """
         self.status = _FINE
         self.contentType = JSON
@@ -110,8 +110,8 @@ class WorkerPages(MonitoringModel):
         count: int,
     ) -> None:
         """
-        @param settings: of the server, in force.
-        @param count: the number of workers that should be there.
+        @param settings: the settings in use.
+        @param count: the number of workers that should exist.
         """
         super().__init__(lambda: settings().monitoring, clock, __version__)
         self._server = settings
@@ -149,7 +149,7 @@ class WorkerPages(MonitoringModel):
         return self._server().jetstream.domain
 
     def answer(self, path: str, query: Query) -> Any:
-        """The answer of a page, or that of the first worker for a page that is its own."""
+        """The merged answer of a page, or that of the first worker for an unknown page."""
         answer = super().answer(path, query)
         if answer is not None or not path.startswith(self.basePath):
             return answer
@@ -162,7 +162,10 @@ class WorkerPages(MonitoringModel):
     def _documents(
         self, path: str, queryFor: Callable[[int], Query | None]
     ) -> Generator[Pause, None, dict[int, Document]]:
-        """The documents of those that do not refuse: an account may be known to one worker only."""
+        """
+        The documents of the workers that give one. A worker may not know an account that another
+        knows.
+        """
         answers = yield from _outcome(self._questions.pages(path, queryFor))
         documents = {
             worker: json.loads(answer.body)
@@ -181,7 +184,7 @@ class WorkerPages(MonitoringModel):
         return MergedAnswer(steps())
 
     def _own(self) -> Document:
-        """The figures of the parent."""
+        """The figures of the parent itself."""
         return {"mem": self._usage.memory(), "cpu": number(self._usage.percent())}
 
     def _varz(self, documents: list[Document]) -> Document:
@@ -261,7 +264,7 @@ class WorkerPages(MonitoringModel):
     def _rows(
         self, path: str, key: str, query: Query, windows: Windows
     ) -> Generator[Pause, None, dict[int, Iterator[Document]]]:
-        """The rows of each worker in its window, which say from which C{worker} they are."""
+        """The rows of each worker in its part of the window, with the number of their C{worker}."""
 
         def queryFor(worker: int) -> Query | None:
             offset, count = windows.get(worker, (0, 0))
@@ -281,7 +284,7 @@ class WorkerPages(MonitoringModel):
         limit = limit if limit > 0 else DEFAULT_LIMIT
 
         def finish(documents: list[Document]) -> Document:
-            # A worker without JetStream knows nothing of it.
+            # A worker without JetStream only reports that it is disabled.
             enabled = [document for document in documents if not document.get("disabled")]
             together = merged(enabled or documents, "jsz")
             rows = together.get("account_details")
@@ -303,7 +306,7 @@ class WorkerPages(MonitoringModel):
     def _part(
         self, place: str, name: str, *arguments: Any
     ) -> Generator[Pause, None, Document | None]:
-        """One document of those of workers that have one."""
+        """The merged document of the workers that have one, or C{None}."""
         parts = yield from self._parts(name, *arguments)
         documents = [part for part in parts.values() if part is not None]
         return merged(documents, place) if documents else None
@@ -328,8 +331,8 @@ class WorkerPages(MonitoringModel):
 
     def _health(self, wanted: HealthQuery) -> Generator[Pause, None, tuple[Document, int]]:
         """
-        The problems of all workers. A stream is missing if every worker that has streams misses it;
-        the one that knows most of its place says so.
+        The problems of all workers. A stream is missing if every worker with streams misses it, and
+        then its problem is that of the worker that knows most.
         """
         parts = yield from self._parts("health", wanted)
         reports = [

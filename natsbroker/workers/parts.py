@@ -1,4 +1,6 @@
-"""Parts of one worker, from which its parent makes answers about the whole server."""
+"""
+Parts of one worker, from which its parent makes answers about the whole server.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ Part = Callable[..., Generator[Pause, None, Any]]
 
 
 def partsOf(broker: Broker) -> Mapping[str, Part]:
-    """The parts by name; each takes the arguments of a question, and answers in steps."""
+    """The parts by name. Each takes the arguments of a request, and answers in steps."""
     pages, actions = broker.monitoring, broker.actions
 
     def health(wanted: HealthQuery) -> Generator[Pause, None, tuple[bool, list[HealthProblem]]]:

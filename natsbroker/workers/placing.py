@@ -1,10 +1,11 @@
 """
-The placement of connections: clients of one account to one worker, as long as it has room.
+The choice of a worker for a connection: clients of one account go to one worker, as long as it has
+room.
 
-Accounts that share nothing need no route between their workers, so a message between clients of one
-account costs least where both are at the same worker. A worker has room while its connections are
-not many more than the mean of all; then a connection goes to the less loaded of two workers, drawn
-by chance: with two choices none gets far ahead, and no order among equals favours the first.
+A message between clients of one account costs least if both are at the same worker, and accounts
+that share nothing need no route between their workers. A worker has room while its connections are
+not many more than the mean of all. Otherwise the connection goes to the less loaded of two random
+workers: with two choices the loads stay close, and no worker is favoured among equals.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ class WorkerLoad(MutableMapping[int, str]):
         return self._accounts[account]
 
     def enter(self, cid: int, account: str) -> None:
-        """Note that the worker has let a connection into an account."""
+        """Record that a connection has logged in to an account."""
         self[cid] = account
         self._entered.add(cid)
         self._members[account] += 1
 
     def membersOf(self, account: str) -> int:
-        """The number of connections that were let into an account."""
+        """The number of connections that have logged in to an account."""
         return self._members[account]
 
     def __getitem__(self, cid: int) -> str:
@@ -77,9 +78,9 @@ class WorkerLoad(MutableMapping[int, str]):
 
 def chosen(account: str, loads: Sequence[WorkerLoad], random: Random) -> int:
     """
-    The place, among workers that take connections, of the one for a new connection.
+    The index of the worker for a new connection, among those that accept connections.
 
-    @param account: empty if it is unknown.
+    @param account: the account; empty if it is unknown.
     """
     if account:
         home = max(range(len(loads)), key=lambda place: loads[place].of(account))

@@ -1,4 +1,6 @@
-"""Questions of the parent to all workers, for pages that show one server."""
+"""
+Requests of the parent to all workers, for pages that show one server.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +40,11 @@ class WorkerQuestions:
 
     def pages(self, path: str, queryFor: Callable[[int], Query | None]) -> Deferred[Answers]:
         """
-        Ask workers that are there, and do not hang, for a page.
+        Request a page from the workers that run and do not hang.
 
-        @param queryFor: gives the parameters by the worker's number; C{None} to ask it nothing.
-        @return: the answers by the workers' numbers; without those that end or answer too late.
+        @param queryFor: gives the parameters by the worker's number, or C{None} to skip the worker.
+        @return: the answers by the workers' numbers, without those of workers that end or answer
+            too late.
         """
         queries = {slot: queryFor(slot.number) for slot in self._slots}
         return self._ask(
@@ -53,7 +56,7 @@ class WorkerQuestions:
         self, name: str, *arguments: Any, of: Iterable[WorkerSlot] | None = None
     ) -> Deferred[dict[int, Any]]:
         """
-        Ask workers that are there, and do not hang, for a part.
+        Request a part from the workers that run and do not hang.
 
         @param of: the workers, by default all.
         """
@@ -81,7 +84,7 @@ class WorkerQuestions:
             self._settle(number)
 
     def ended(self, slot: WorkerSlot) -> None:
-        """Wait no more for a worker that has ended."""
+        """Stop waiting for a worker that has ended."""
         for number, question in list(self._questions.items()):
             question.waiting.discard(slot)
             self._settle(number)

@@ -1,4 +1,6 @@
-"""The settings of each worker, and those that several workers cannot have."""
+"""
+The settings of each worker, and the settings that several workers cannot have.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ def workerSettings(
     settings: Settings, number: int, addresses: Mapping[str, tuple[str, int]]
 ) -> Settings:
     """
-    @param settings: of the server.
-    @param addresses: at which the parent listens, by listener.
+    @param settings: the settings of the server.
+    @param addresses: the addresses on which the parent listens, by listener.
     """
     host, port = addresses[CLIENTS]
     own = replace(
@@ -50,8 +52,8 @@ def workerSettings(
 
 def _clusterOf(cluster: Cluster | None, number: int) -> Cluster | None:
     """
-    The block of a worker, which is a member with a port of its own: that of the block for the
-    first one, and the ports after it for the next.
+    The cluster block of a worker, which is a member with its own port: the configured one for the
+    first worker, and the next ports for the others.
     """
     if cluster is None or cluster.port <= 0:
         return cluster
@@ -61,16 +63,18 @@ def _clusterOf(cluster: Cluster | None, number: int) -> Cluster | None:
 
 
 def sharesRemotes(settings: Settings) -> bool:
-    """Whether one worker dials the remotes of leafnodes for all; in a cluster each member does."""
+    """
+    Whether one worker dials the remotes of leafnodes for all. In a cluster each member dials them.
+    """
     block = settings.leafnodes
     return block is not None and bool(block.remotes) and not settings.isMember
 
 
 def refusals(settings: Settings, plugins: Plugins | None = None) -> Iterator[str]:
     """
-    The reasons against several workers, each with its place in the file if known.
+    The reasons against several workers, each with its position in the file if known.
 
-    @param plugins: by default those that are installed.
+    @param plugins: the plugins, by default those that are installed.
     """
     for key, why in _reasons(settings, withBuiltIn(plugins or Plugins())):
         place = f"{settings.places[key]}: " if key in settings.places else ""

@@ -1,6 +1,6 @@
 """
-The parent of several workers, which are one server: it listens for clients, hands their connections
-on, and has the face of a L{natsbroker.broker.Broker} towards the process around it.
+The parent of several workers, which are one server. It listens for clients, passes their
+connections to workers, and is run like a L{natsbroker.broker.Broker}.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _log = Logger(namespace=LIFE)
 
 
 class _Reload:
-    """New settings that workers are asked about."""
+    """New settings whose check by the workers is under way."""
 
     def __init__(
         self, settings: Settings, changes: list[Change], held: list[Change], apply: Step
@@ -99,8 +99,8 @@ class Supervisor(MultiService):
     """
     A server of several workers.
 
-    @ivar gaveUp: called when the server cannot go on.
-    @ivar slots: of the workers, by number from 1.
+    @ivar gaveUp: called when the server cannot continue.
+    @ivar slots: the slots of the workers, by number from 1.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Supervisor(MultiService):
         pages.setServiceParent(self)  # type: ignore[no-untyped-call]
         return pages
 
-    # As of a broker
+    # The methods of a broker
 
     def addresses(self) -> dict[str, list[str]]:
         urls = self._listeners.urls(self.settings)
@@ -206,7 +206,7 @@ class Supervisor(MultiService):
         await self._opened
 
     def _announce(self, _: None) -> None:
-        # Callers that waited act before the last line, so its readers may rely on what they do.
+        # Callers that waited act before the last line, on whose readers their effects rely.
         self._readiness.reached()
         announceListener(self._listeners.clients, self.settings, self._info().auth_required)
         _log.info("Server is ready")
@@ -235,7 +235,7 @@ class Supervisor(MultiService):
 
     def lameDuck(self) -> Deferred[None]:
         """
-        Refuse new clients, and have the others closed a few at a time.
+        Refuse new clients, and close the connections of others a few at a time.
 
         @return: fires when the last one is closed.
         """
@@ -258,10 +258,10 @@ class Supervisor(MultiService):
     def _sayClosing(self) -> None:
         _log.info("Closing existing clients")
 
-    # One face
+    # One server
 
     def _info(self) -> ServerInfo:
-        """INFO of the first worker that is there."""
+        """The INFO of the first worker that is ready."""
         known = (slot.info for slot in self.slots if slot.info is not None)
         settings = self.settings
         return next(known, None) or infoFrom(
@@ -279,12 +279,12 @@ class Supervisor(MultiService):
         return SystemAnswers(describe, self._model, self.reactor, actions, Random())
 
     def _anyOf(self, action: str, cid: int) -> Deferred[bool]:
-        """Have the worker that has a connection do something with it; false if none has."""
+        """Call a method of the worker that has a connection; false if no worker has it."""
         asking = self._questions.parts(action, cid)
         return asking.addCallback(lambda done: any(done.values()))
 
     def asked(self, slot: WorkerSlot, question: AskServer) -> None:
-        """Answer a worker's question about the whole server."""
+        """Answer a worker's request about the whole server."""
         answering = maybeDeferred(getattr(self._answers(), question.method), *question.arguments)
         answering.addErrback(lambda why: _log.failure("No answer about the server", why))
         answering.addCallback(lambda answer: slot.send(ServerAnswered(question.number, answer)))
@@ -297,8 +297,8 @@ class Supervisor(MultiService):
 
     def _chooseSpeaker(self) -> None:
         """
-        Have the first worker that is ready speak for the server, and no other. While all are lame
-        ducks the first of them does.
+        Make the first worker that is ready speak for the server, and no other. If all are in lame
+        duck mode, the first of them does.
         """
         there = [slot for slot in self.slots if slot.info is not None]
         before = self._speaker
@@ -316,10 +316,9 @@ class Supervisor(MultiService):
 
     def reload(self, settings: Settings) -> None:
         """
-        Put other settings into force in all workers, or in none: each is asked first. The outcome
-        is logged.
+        Apply new settings in all workers, or in none: each is asked first. The outcome is logged.
 
-        @raise natsbroker.runtime.reload.ReloadError: if the parent cannot take them.
+        @raise natsbroker.runtime.reload.ReloadError: if the parent cannot apply the settings.
         """
         if self._reload is not None:
             raise ReloadError(["another reload is under way"])
@@ -356,7 +355,7 @@ class Supervisor(MultiService):
             self._settleReload()
 
     def _settleReload(self) -> None:
-        """End a reload when all have answered. A worker that ended meanwhile has no say."""
+        """End a reload when all workers have answered, except those that ended meanwhile."""
         reload = self._reload
         if reload is None or reload.waiting:
             return
@@ -382,7 +381,7 @@ class Supervisor(MultiService):
     # Upgrades
 
     def upgrade(self) -> None:
-        """Start one worker after another again, each after its connections have left."""
+        """Restart the workers one after another, each after its connections have left."""
         if self._isUpgrading or self._isStopping or self._isLameDuck:
             _log.warn("No upgrade now: another is under way, or the server ends")
             return
@@ -436,7 +435,7 @@ class Supervisor(MultiService):
     def ready(self, slot: WorkerSlot) -> None:
         start = slot.start
         if start is not None and start.settings != self._settingsOf(slot, self.settings):
-            # Others were put into force while it started.
+            # A reload was applied while it started.
             ensureDeferred(self._renew(slot))
             return
         self._chooseSpeaker()
@@ -449,7 +448,7 @@ class Supervisor(MultiService):
         self._placeRemotes()
 
     def entered(self, slot: WorkerSlot, client: Entered) -> None:
-        """Close a client's connection if its account has too many, of which this is the last."""
+        """Close a client's connection, the last of its account, if the account has too many."""
         members = sum(other.connections.membersOf(client.account) for other in self.slots)
         if 0 <= client.maximum < members:
             slot.send(CloseExcess(client.cid))
@@ -485,6 +484,6 @@ class Supervisor(MultiService):
 
 
 def serverKeys(secrets: tuple[bytes, bytes]) -> ServerKeys:
-    """The keys of a server, the same in all its processes."""
+    """The keys of a server, which are the same in all its processes."""
     given = iter(secrets)
     return ServerKeys(lambda size: next(given))

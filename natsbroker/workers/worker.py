@@ -1,6 +1,6 @@
 """
-A worker: a broker in a process of its own, whose connections come from its parent. C{python -m
-natsbroker.workers.worker} is started by the parent only.
+A worker: a broker in its own process, whose connections come from its parent. Only the parent
+starts C{python -m natsbroker.workers.worker}.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ JOINING = 2.0
 @implementer(IListeningPort)
 class ParentsPort:
     """
-    The port at which the parent listens, as a listener of the worker's broker.
+    The port on which the parent listens, as a listener of the worker's broker.
 
-    @ivar factory: of the protocols for its connections.
+    @ivar factory: the factory of the protocols for its connections.
     """
 
     def __init__(self, address: tuple[str, int], factory: Any) -> None:
@@ -94,10 +94,10 @@ class ParentsPort:
         self.factory = factory
 
     def startListening(self) -> None:
-        """The parent does."""
+        """Nothing to do, because the parent listens."""
 
     def stopListening(self) -> None:
-        """The parent does."""
+        """Nothing to do, because the parent listens."""
 
     def getHost(self) -> IAddress:
         host, port = self._address
@@ -107,7 +107,7 @@ class ParentsPort:
 @implementer(IStreamServerEndpoint)
 class ParentsEndpoint:
     """
-    @ivar port: C{None} before the broker listens.
+    @ivar port: the port; C{None} before the broker listens.
     """
 
     def __init__(self, address: tuple[str, int]) -> None:
@@ -157,7 +157,7 @@ class WorkerProcess:
     def run(self) -> int:
         if hot.useShortSlices is not None:
             hot.useShortSlices(SLICE)
-        # The parent has the terminal's signals too, and says what they mean.
+        # The terminal signals the parent too, which sends messages for them.
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, signal.SIG_IGN)
         signals = Signals(self._reactor, {signal.SIGTERM: self.stop})
@@ -209,7 +209,7 @@ class WorkerProcess:
             broker.addPlanner(self._planLogging)
             broker.startService()
         except BaseException:
-            # The reactor would log it and run on.
+            # The reactor would only log the exception and continue.
             self._giveUp(Failure())
         else:
             gc.freeze()
@@ -220,12 +220,12 @@ class WorkerProcess:
     def _opened(self, others: int) -> None:
         gc.freeze()
         if self._broker is not None:
-            # After the callbacks of the start, of which the last settles INFO.
+            # Runs after the callbacks of the start, the last of which sets INFO.
             by = self._reactor.seconds() + JOINING
             self._reactor.callLater(0, self._join, self._broker, others, by)
 
     def _join(self, broker: Broker, others: int, by: float) -> None:
-        """Go on when there are routes to the other workers, or it is too late to wait."""
+        """Continue when there are routes to the other workers, or at the timeout."""
         if self._isStopping:
             return
         routes = neighboursOf(broker)
@@ -233,11 +233,11 @@ class WorkerProcess:
         if len(met) < others and self._reactor.seconds() < by:
             self._reactor.callLater(GLANCE, self._join, broker, others, by)
             return
-        # The interest of this worker went before, so who answers knows it.
+        # A worker that answers has received this worker's interest, which was sent before.
         self._beKnown(broker, Echo(routes), self._reactor.seconds() + JOINING)
 
     def _beKnown(self, broker: Broker, echo: Echo, by: float) -> None:
-        """Be ready when the other workers have answered, or it is too late to wait."""
+        """Become ready when the other workers have answered, or at the timeout."""
         if self._isStopping:
             return
         if echo.isAwaited and self._reactor.seconds() < by:
@@ -284,7 +284,7 @@ class WorkerProcess:
             message.peer,
             message.read,
             None if message.listener in OF_SERVERS else adoption,
-            # Before its handshake a WebSocket is no client, whose end is reported.
+            # A WebSocket whose handshake has not ended is no client, whose end would be reported.
             None if isOfClients else partial(self._left, message.cid, ""),
         )
 
@@ -327,7 +327,7 @@ class WorkerProcess:
         showing.addErrback(self._notShown)
 
     def _ask(self, method: str, *arguments: Any) -> Deferred[Any]:
-        """A L{natsbroker.system.shared.Ask}."""
+        """A request about the whole server, as a L{natsbroker.system.shared.Ask}."""
         number = next(self._numbers)
         asking = self._asked[number] = Deferred()
         self._channel.send(AskServer(number, method, arguments))
@@ -340,7 +340,9 @@ class WorkerProcess:
         self._isSpeaking = message.isSpeaking
 
     def _notShown(self, failure: Failure) -> None:
-        """Leave the parent without an answer: it waits for a while only."""
+        """
+        Leave a request of the parent without an answer, for which the parent waits a limited time.
+        """
         _log.failure("A monitoring page failed", failure)
 
     def _plan(self, message: PlanReload) -> None:
@@ -391,7 +393,7 @@ class WorkerProcess:
             _log.failure("The worker did not stop properly")
             self.exitCode = 1
         if self._isOrphan and self._directory:
-            # A parent that was killed leaves it. The last worker finds no other's socket in it.
+            # A killed parent does not remove the directory. It is empty for the last worker.
             with suppress(OSError):
                 os.rmdir(self._directory)
         self._channel.close()
@@ -399,7 +401,7 @@ class WorkerProcess:
 
 
 def main() -> None:
-    # Modules are no garbage. The process enables the collector when it has made the broker.
+    # Imported modules are not garbage. The collector is enabled after the broker was made.
     gc.disable()
     from twisted.internet import reactor
 
