@@ -1,3 +1,3 @@
 """
-Logins and permissions, with real clients and beside nats-server.
+Logins and permissions, with real clients and compared with nats-server.
 """

@@ -1,6 +1,6 @@
 """
-An auth callout service as people write them, with nats-py: it reads the server's questions and
-answers what a test wants.
+An auth callout service written with nats-py, as users write them: it reads the server's requests
+and answers as the test decides.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class CalloutService:
     """
     The service, on a thread of its own.
 
-    @ivar questions: what was asked.
-    @ivar decide: says what is answered.
+    @ivar questions: the requests received.
+    @ivar decide: makes the answer to a request.
     """
 
     def __init__(
         self, server: Server, decide: Decide, curve: Curve | None = None, **login: Any
     ) -> None:
         """
-        @param login: how the service logs in.
+        @param login: the options with which the service logs in.
         """
         self.decide = decide
         self.questions: list[Question] = []
@@ -89,14 +89,14 @@ class CalloutService:
 
 class Worlds:
     """
-    Both servers, with a service on each.
+    Both servers, each with a service.
 
     @ivar services: the services, in the order of the servers.
     """
 
     def __init__(self, both: Both, curve: Curve | None = None, **login: Any) -> None:
         """
-        @param login: how the service logs in.
+        @param login: the options with which the services log in.
         """
         self.both = both
         self.services = [
@@ -106,28 +106,24 @@ class Worlds:
             service.__enter__()
 
     def stop(self) -> None:
-        """
-        Stop all.
-        """
+        """Stop services and servers."""
         for service in self.services:
             service.__exit__(None, None, None)
         self.both.stop()
 
     def questions(self) -> list[Question]:
-        """
-        The last question of each server.
-        """
+        """The last request of each server."""
         return [service.questions[-1] for service in self.services]
 
     def counts(self) -> list[int]:
-        """The number of questions to each service."""
+        """The number of requests to each service."""
         return [len(service.questions) for service in self.services]
 
     def compare(self, decide: Decide, play: Callable[[Server], Any]) -> Any:
         """
-        Do the same with each, while the service decides.
+        Do the same at both servers, while the services decide.
 
-        @return: what came of it on both.
+        @return: the result, which must be the same at both.
         """
         for service in self.services:
             service.decide = decide
@@ -136,9 +132,7 @@ class Worlds:
     def login(
         self, decide: Decide, options: Mapping[str, Any] | None = None, *asks: bytes
     ) -> list[str]:
-        """
-        Log in, and ask some things if that is possible.
-        """
+        """Log in at both servers, and send further lines if the login succeeds."""
         hello = {"user": "bob", "pass": "secret"} if options is None else options
 
         def play(server: Server) -> list[str]:

@@ -1,5 +1,5 @@
 """
-Operator mode for interop tests: keys, tokens and a configuration that holds them.
+Operator mode for interop tests: keys, JWTs and a configuration with them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NOW = int(time.time())
 
 
 def template(**nats: Any) -> dict[str, Any]:
-    """The template of a scoped signer's users."""
+    """The template for users of a scoped signing key."""
     unlimited = {"subs": -1, "data": -1, "payload": -1}
     return {"kind": "user_scope", "key": SCOPED.key, "template": {**unlimited, **nats}}
 
@@ -60,9 +60,7 @@ ACCOUNTS = {
 
 
 def memoryConfig() -> str:
-    """
-    A configuration with everything in it.
-    """
+    """A configuration with all JWTs."""
     preload = "\n".join(f"{account.key}: {text}" for account, text in ACCOUNTS.items())
     operator = OPERATOR.jwt({"system_account": SYSTEM.key})
     return f"operator: {operator}\nresolver: MEMORY\nresolver_preload {{\n{preload}\n}}\n"

@@ -1,7 +1,7 @@
 """
-Clients that log in with JWTs, on sockets: its answers, and its error at the end.
+Clients on sockets that log in with JWTs, with the server's answers and its last error.
 
-An answer is what the server sends until the PONG or the end that it owes, within a bounded time.
+An answer is the server's output up to the PONG or the end, within a limited time.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ _ERROR = re.compile(rb"-ERR '([^\r]*)'\r\n")
 
 class Both:
     """
-    A real server and ours with one configuration.
+    nats-server and ours with the same configuration.
 
-    @ivar servers: the real one and ours.
+    @ivar servers: nats-server and ours.
     """
 
     def __init__(self, directory: Path, config: str) -> None:
         """
-        @param directory: for files; C{$DIR} in the configuration is a folder of each server in it.
+        @param directory: a folder for files; C{$DIR} in the configuration is a folder of each
+            server in it.
         """
         requireRealServer()
         self.servers: list[Server] = []
@@ -44,25 +45,23 @@ class Both:
 
     def compare(self, play: Callable[[Server], Answer]) -> Answer:
         """
-        Do the same with each.
+        Do the same at both servers.
 
-        @return: what came of it on both.
+        @return: the result, which must be the same at both.
         """
         theirs, ours = (play(server) for server in self.servers)
         assert ours == theirs
         return ours
 
     def stop(self) -> None:
-        """
-        Stop them.
-        """
+        """Stop both servers."""
         for server in self.servers:
             server.stop()
 
 
 class Peer:
     """
-    A client that sends what a test gives it.
+    A client that sends what the test gives it.
 
     @ivar info: the fields of its INFO.
     """
@@ -84,26 +83,22 @@ class Peer:
         self.close()
 
     def settle(self, patience: float) -> None:
-        """
-        Wait at most this many seconds for data.
-        """
+        """Set the longest wait for data, in seconds."""
         self._socket.settimeout(patience)
 
     def close(self) -> None:
-        """
-        Go.
-        """
+        """Close the connection."""
         self._socket.close()
 
     def login(
         self, jwt: str = "", user: KeyPair | None = None, options: Mapping[str, Any] | None = None
     ) -> str:
         """
-        Say who it is.
+        Log in.
 
-        @param user: who signs the nonce; C{None} for nobody.
+        @param user: the signer of the nonce; C{None} for no signature.
         @param options: further options of CONNECT.
-        @return: C{""} if it is let in, else the error.
+        @return: C{""} if the login is accepted, or else the error.
         """
         hello: dict[str, Any] = {"verbose": False, "pedantic": False, "protocol": 1}
         if jwt:
@@ -116,7 +111,7 @@ class Peer:
         """
         Send bytes and a PING.
 
-        @return: the first error until the PONG, or until the end; C{""} if there is none.
+        @return: the first error up to the PONG or the end; C{""} if there is none.
         """
         self.send(data + b"PING\r\n")
         said = self._until(b"PONG\r\n")
@@ -126,9 +121,7 @@ class Peer:
         return "" if said.endswith(b"PONG\r\n") else "closed"
 
     def send(self, data: bytes) -> None:
-        """
-        Send bytes; that the other end has closed is found by reading.
-        """
+        """Send bytes. A connection that the server has closed is detected by reading."""
         try:
             self._socket.sendall(data)
         except ConnectionError:
@@ -136,7 +129,7 @@ class Peer:
 
     def end(self) -> str:
         """
-        Wait for the server to close.
+        Wait until the server closes the connection.
 
         @return: the last error before that.
         """
@@ -159,9 +152,7 @@ class Peer:
                 return words[1].decode(), self._exactly(int(words[-1]))
 
     def request(self, subject: str, body: bytes | str = b"") -> bytes:
-        """
-        Ask, and wait for the first answer.
-        """
+        """Send a request, and wait for the first answer."""
         data = body.encode() if isinstance(body, str) else body
         inbox = b"_INBOX.%d" % self.info["client_id"]
         self.send(b"SUB %b 999\r\nUNSUB 999 1\r\n" % inbox)
@@ -176,7 +167,7 @@ class Peer:
 
     def _until(self, mark: bytes) -> bytes:
         """
-        All output up to a mark and with it, or all available output if the mark does not come in
+        All output up to and including a mark, or all available output if the mark does not come in
         time.
         """
         while mark not in self._unread and self._read():

@@ -1,6 +1,6 @@
 """
-Auth callout with a service written with nats-py: the same answers to nats-server and to natsbroker,
-the same verdicts and the same requests.
+Auth callout with a service written with nats-py: with the same answers, nats-server and natsbroker
+make the same decisions and send the same requests.
 """
 
 from __future__ import annotations
@@ -45,9 +45,7 @@ authorization {{ timeout: 1, auth_callout {{
 
 @pytest.fixture(scope="module")
 def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worlds]:
-    """
-    Both servers and services, in the clear.
-    """
+    """Both servers and services, without sealing."""
     running = Worlds(Both(tmp_path_factory.mktemp("callout"), CONFIG % ""), None, **LOGIN)
     yield running
     running.stop()
@@ -65,56 +63,42 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worlds]:
 
 
 def placed(question: Question, nats: Mapping[str, Any] | None = None, **claims: Any) -> bytes:
-    """
-    An answer that places somebody into the account APP.
-    """
+    """An answer that places the user into account APP."""
     user = question.user(ISSUER, nats, **{"aud": "APP", **claims})
     return question.response(ISSUER, {"jwt": user})
 
 
 def user(**nats: Any) -> Decide:
-    """
-    Place somebody with something in the user JWT.
-    """
+    """Answers with these claims of NATS in the user JWT."""
     return lambda question: placed(question, nats)
 
 
 def claims(**more: Any) -> Decide:
-    """
-    Place somebody with other claims of the user JWT.
-    """
+    """Answers with these claims in the user JWT."""
     return lambda question: placed(question, None, **more)
 
 
 def response(**more: Any) -> Decide:
-    """
-    Place somebody with other claims of the answer.
-    """
+    """Answers with these claims besides the user JWT."""
     return lambda question: question.response(
         ISSUER, {"jwt": question.user(ISSUER, aud="APP")}, **more
     )
 
 
 def said(**nats: Any) -> Decide:
-    """
-    Answer something in place of a user JWT.
-    """
+    """Answers without a user JWT."""
     return lambda question: question.response(ISSUER, nats)
 
 
 def elsewhere(question: Question) -> bytes:
-    """
-    A user JWT about another key than the question's.
-    """
+    """A user JWT for another key than the one of the request."""
     body = {"pub": {}, "sub": {}, "subs": -1, "data": -1, "payload": -1}
     text = token(ISSUER, claimsOf("user", ISSUER, KeyPair("U").key, body, aud="APP"))
     return question.response(ISSUER, {"jwt": text})
 
 
 def hours(start: int, end: int) -> dict[str, Any]:
-    """
-    A time of the day, some hours from now.
-    """
+    """A time of day, some hours from now."""
     now = time.time()
     texts = [time.strftime("%H:%M:%S", time.gmtime(now + offset * 3600)) for offset in (start, end)]
     return {"times": [{"start": texts[0], "end": texts[1]}], "times_location": "UTC"}
@@ -176,7 +160,7 @@ def test_answer(worlds: Worlds, name: str) -> None:
 @pytest.mark.parametrize("isAnswerSealed", [True, False])
 @pytest.mark.parametrize("name", ["place", "error", "another signer", "another user", "nonsense"])
 def test_sealedAnswer(sealed: Worlds, name: str, isAnswerSealed: bool) -> None:
-    """With sealed requests the results are the same. Answers may be sealed."""
+    """With sealed requests the results are the same, whether or not the answers are sealed."""
     plain = ANSWERS[name][0]
 
     def decide(question: Question) -> bytes:
@@ -191,12 +175,12 @@ def test_sealedAnswer(sealed: Worlds, name: str, isAnswerSealed: bool) -> None:
 
 
 def test_sealedByAnother(sealed: Worlds) -> None:
-    """An answer that another key sealed denies the login."""
+    """An answer that was sealed with another key denies the login."""
     assert sealed.login(lambda question: Curve().seal(placed(question), question.sender)) == [NO]
 
 
 def test_permissions(worlds: Worlds) -> None:
-    """The permissions of the user JWT apply. Its limits do not."""
+    """The permissions of the user JWT apply, and its limits do not."""
     decide = user(pub={"allow": ["a"]}, sub={"deny": ["b"]}, subs=1, payload=1)
     asks = (b"PUB a 2\r\nxx\r\n", b"PUB b 0\r\n\r\n", b"SUB b 1\r\n", b"SUB c 2\r\nSUB d 3\r\n")
     answers = worlds.login(decide, None, *asks)
@@ -205,7 +189,9 @@ def test_permissions(worlds: Worlds) -> None:
 
 
 def test_nobodyElseAsks(worlds: Worlds) -> None:
-    """No user of the service's account can ask it, not even the service."""
+    """
+    No user of the service's account can send requests to the service, not even the service itself.
+    """
     ask = b"PUB $SYS.REQ.USER.AUTH 0\r\n\r\n"
     own = {"user": "auth", "pass": "pw"}
     expected = ["", 'Permissions Violation for Publish to "$SYS.REQ.USER.AUTH"']
@@ -214,7 +200,7 @@ def test_nobodyElseAsks(worlds: Worlds) -> None:
 
 
 def test_expires(worlds: Worlds) -> None:
-    """A user gets an error when its JWT expires, and is closed."""
+    """A user is disconnected with an error when its JWT expires."""
 
     def play(server: Server) -> tuple[str, str]:
         with closing(Peer(server)) as peer:
@@ -226,10 +212,10 @@ def test_expires(worlds: Worlds) -> None:
 
 
 class TestWhoIsAskedAbout:
-    """The users of the configuration, and all others."""
+    """The users about which the service decides."""
 
     def test_members(self, worlds: Worlds) -> None:
-        """The service is asked about users of the configuration too, and its answer counts."""
+        """The service decides about users of the configuration too."""
         for name in ("app", "member"):
             hello = {"user": name, "pass": "pw"}
             before = worlds.counts()
@@ -238,7 +224,7 @@ class TestWhoIsAskedAbout:
             assert worlds.counts() == [count + 2 for count in before]
 
     def test_itsOwn(self, worlds: Worlds) -> None:
-        """The service's own users are not."""
+        """The service is not asked about its own users."""
         before = worlds.counts()
         assert worlds.login(said(error="no"), {"user": "auth", "pass": "pw"}) == [""]
         assert worlds.login(placed, {"user": "auth", "pass": "wrong"}) == [NO]
@@ -257,16 +243,14 @@ class TestWhoIsAskedAbout:
     ],
 )
 def test_question(worlds: Worlds, options: dict[str, Any]) -> None:
-    """The service receives the same about a client from both servers."""
+    """The service receives the same request about a client from both servers."""
     assert worlds.login(placed, options) == [""]
     theirs, ours = (told(question) for question in worlds.questions())
     assert ours == theirs
 
 
 def told(question: Question) -> dict[str, Any]:
-    """
-    A question without what differs from server to server and from connection to connection.
-    """
+    """A request without the values that differ between servers and connections."""
     assert question.headers == {}
     said = dict(question.claims)
     server = said["nats"]["server_id"]
@@ -281,7 +265,7 @@ def told(question: Question) -> dict[str, Any]:
 
 
 def test_natsPy(worlds: Worlds) -> None:
-    """nats-py logs in through the service, and works."""
+    """nats-py logs in through the service, and exchanges messages."""
 
     def decide(question: Question) -> bytes:
         isRight = question.options.get("pass") == "secret"
@@ -289,7 +273,7 @@ def test_natsPy(worlds: Worlds) -> None:
 
     async def connected(server: Server, password: str) -> str:
         async def ignore(error: Exception) -> None:
-            """Ignore an event that the test sees otherwise."""
+            """Ignore an event that the test detects in another way."""
 
         client = await nats.connect(
             server.url, user="bob", password=password, allow_reconnect=False, error_cb=ignore
@@ -337,7 +321,7 @@ def test_certificates(tmp_path: Path) -> None:
 
 
 def test_allowedAccounts(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The service does not decide about users of accounts that are not allowed."""
+    """The service does not decide about users of accounts that are not listed."""
     both = Both(tmp_path_factory.mktemp("allowed"), CONFIG % ", allowed_accounts: [AUTH]")
     running = Worlds(both, None, **LOGIN)
     try:
@@ -350,7 +334,7 @@ def test_allowedAccounts(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 def test_nobodyThere(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Without the service, only its own users are admitted."""
+    """Without a running service, only its own users are accepted."""
     both = Both(tmp_path_factory.mktemp("alone"), CONFIG % "")
 
     def play(server: Server) -> list[str]:
@@ -368,8 +352,9 @@ def test_nobodyThere(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 def test_reload(tmp_path: Path) -> None:
     """
-    When users change, the service is asked again about every user, and denied users are closed.
-    nats-server closes every user that the service accepted, and asks when they come back.
+    When users change at a reload, the service is asked again about every user, and denied users are
+    disconnected. nats-server disconnects every user that the service accepted, and asks when they
+    reconnect.
     """
     running = Worlds(Both(tmp_path, CONFIG % ""), None, **LOGIN)
 

@@ -41,9 +41,7 @@ PASSIVE = {"bearer_token": True, "pub": {"deny": [">"]}, "sub": {"deny": [">"]}}
 
 
 def config(xkey: str = "") -> str:
-    """
-    A configuration whose account AUTH has a service.
-    """
+    """A configuration whose account AUTH has a callout service."""
     external: dict[str, Any] = {
         "auth_users": [SERVICE.key],
         "allowed_accounts": [APP.key, LIMITED.key],
@@ -72,9 +70,7 @@ def start(factory: pytest.TempPathFactory, text: str, curve: Curve | None = None
 
 @pytest.fixture(scope="module")
 def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worlds]:
-    """
-    Both servers and services, in the clear.
-    """
+    """Both servers and services, without sealing."""
     running = start(tmp_path_factory, config())
     yield running
     running.stop()
@@ -98,11 +94,11 @@ def placed(
     **claims: Any,
 ) -> Decide:
     """
-    Place somebody.
+    Answers that place the user into an account.
 
-    @param issuer: who issues the user JWT.
-    @param answerer: who signs the answer.
-    @param answer: its further members.
+    @param issuer: the issuer of the user JWT.
+    @param answerer: the signer of the answer.
+    @param answer: further members of the answer.
     """
 
     def decide(question: Question) -> bytes:
@@ -113,9 +109,7 @@ def placed(
 
 
 def scoped(question: Question) -> bytes:
-    """
-    Place a scoped signer's user.
-    """
+    """Answers with a user of a scoped signing key."""
     key = question.nats["user_nkey"]
     user = APP.scopedUser(KeyPair("U"), SCOPED, sub=key, name="bob", iat=int(time.time()))
     return question.response(AUTH, {"jwt": user})
@@ -165,7 +159,8 @@ def test_answer(worlds: Worlds, name: str) -> None:
 @pytest.mark.parametrize("name", ["allowed account", "answer by another", "account not allowed"])
 def test_sealed(sealed: Worlds, name: str, isAnswerSealed: bool) -> None:
     """
-    With sealed requests the results are the same. The signer of a sealed answer does not matter.
+    With sealed requests the results are the same, and the signer of a sealed answer does not
+    matter.
     """
     plain = ANSWERS[name][0]
 
@@ -178,7 +173,9 @@ def test_sealed(sealed: Worlds, name: str, isAnswerSealed: bool) -> None:
 
 
 def test_question(worlds: Worlds) -> None:
-    """The service receives the same about a client from both servers, with the sentinel's JWT."""
+    """
+    The service receives the same request about a client from both servers, with the default JWT.
+    """
     hello = {"user": "bob", "pass": "secret", "name": "n"}
     worlds.login(placed(), hello)
     told = []
@@ -195,7 +192,7 @@ def test_question(worlds: Worlds) -> None:
 
 
 def test_itsOwn(worlds: Worlds) -> None:
-    """The service is not asked about its own users, and they cannot send it requests."""
+    """The service is not asked about its own users, and they cannot send requests to it."""
     before = worlds.counts()
 
     def play(server: Server) -> list[str]:
@@ -209,7 +206,7 @@ def test_itsOwn(worlds: Worlds) -> None:
 
 
 def test_notProved(worlds: Worlds) -> None:
-    """The key of a JWT that is not a bearer's is proved before the service is asked."""
+    """A JWT without a bearer token must be proved by a signature before the service is asked."""
 
     def play(server: Server) -> str:
         with closing(Peer(server)) as peer:
@@ -219,7 +216,7 @@ def test_notProved(worlds: Worlds) -> None:
 
 
 def test_revoked(worlds: Worlds) -> None:
-    """Users that a service placed can be revoked in the account that they are in."""
+    """Users that the service has placed into an account can be revoked there."""
 
     def play(server: Server) -> list[str]:
         with closing(Peer(server)) as peer, closing(Peer(server)) as operator:
@@ -236,7 +233,10 @@ def test_revoked(worlds: Worlds) -> None:
 
 
 def test_accountChanges(worlds: Worlds) -> None:
-    """When an account changes, users that a service placed there stay without another request."""
+    """
+    When an account's JWT changes, users that the service has placed there stay without a new
+    request.
+    """
 
     def play(server: Server) -> list[str]:
         with closing(Peer(server)) as peer, closing(Peer(server)) as operator:

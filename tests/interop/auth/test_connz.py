@@ -72,9 +72,7 @@ def rows(server: Server, path: str) -> list[dict[str, Any]]:
 
 
 def _untilClosed(server: Server) -> None:
-    """
-    Wait until a server has noticed that one client has gone.
-    """
+    """Wait until a server has noticed that one client has disconnected."""
     deadline = time.monotonic() + PATIENCE
     while not rows(server, "/connz?state=closed"):
         assert time.monotonic() < deadline
@@ -114,7 +112,7 @@ def chained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
 
 @pytest.mark.parametrize("path", PAGES)
 def test_operator(chained: Both, path: str) -> None:
-    """Names, tags, issuers and JWTs are the same; a bearer's JWT is never shown."""
+    """Names, tags, issuers and JWTs are the same, and the JWT of a bearer is never shown."""
     listed = chained.compare(lambda server: rows(server, path))
     assert chained.compare(lambda server: ordered(rows(server, path)))
     shown = json.dumps(listed)

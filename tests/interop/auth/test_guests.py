@@ -1,6 +1,6 @@
 """
-Guests without CONNECT where C{no_auth_user} is set, and the time for which they may be silent: on
-nats-server and on natsbroker.
+Guests that send no CONNECT where C{no_auth_user} is set, and the time for which they may be silent,
+compared with nats-server.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ OPEN = "authorization { timeout: %s }\n"
 
 def answers(server: Server) -> dict[bytes, bytes]:
     """
-    @return: the output after each beginning, and, after the login time, after a PING.
+    @return: the output after the first bytes, and later after a PING.
     """
     peers = {first: socket.create_connection(("127.0.0.1", server.port)) for first in FIRST}
     for first, peer in peers.items():
@@ -50,7 +50,7 @@ def answers(server: Server) -> dict[bytes, bytes]:
 
 
 def _rest(peer: socket.socket, last: bytes) -> bytes:
-    """All output of a server for a client that sends one more line and then no more."""
+    """All output for a client that sends one more line and then nothing."""
     peer.settimeout(PATIENCE)
     said = b""
     try:
@@ -68,7 +68,7 @@ def _rest(peer: socket.socket, last: bytes) -> bytes:
 
 @pytest.mark.parametrize("config", [GUEST, ELSEWHERE, NOBODY, OPEN])
 def test_beginnings(config: str, tmp_path: Path) -> None:
-    """The two servers answer an odd beginning alike, and at the same time."""
+    """Both servers answer unusual first bytes in the same way and at the same time."""
     both = Both(tmp_path, config % TIMEOUT)
     try:
         compared = both.compare(answers)

@@ -76,9 +76,7 @@ class Servers:
         return self._running[config]
 
     def stop(self) -> None:
-        """
-        Stop them.
-        """
+        """Stop all servers."""
         for server in self._running.values():
             server.stop()
 
@@ -104,9 +102,9 @@ def run(coroutine: Coroutine[Any, Any, str]) -> str:
 
 async def talk(server: Server, scheme: str = "nats", **options: Any) -> str:
     """
-    Log in and talk to oneself.
+    Log in and publish to oneself.
 
-    @return: what was heard, or what the server said instead.
+    @return: the received message, or the error of the server instead.
     """
     told: list[str] = []
 
@@ -134,7 +132,7 @@ VIOLATION = "nats: 'Authorization Violation'"
 
 
 class TestNatsPy:
-    """An unmodified client."""
+    """nats-py, unmodified."""
 
     @pytest.mark.parametrize(
         ("options", "isIn"),
@@ -155,7 +153,7 @@ class TestNatsPy:
         options: dict[str, str],
         isIn: bool,
     ) -> None:
-        """With name and password, plain or hashed in the settings."""
+        """nats-py logs in with name and password, which may be hashed in the settings."""
         said = run(talk(servers.get(USERS, request.node), **options))
         assert said == "hello" if isIn else VIOLATION in said
 
@@ -163,13 +161,13 @@ class TestNatsPy:
     def test_token(
         self, servers: Servers, request: pytest.FixtureRequest, token: str, isIn: bool
     ) -> None:
-        """With a token."""
+        """nats-py logs in with a token."""
         said = run(talk(servers.get(TOKEN, request.node), token=token))
         assert said == "hello" if isIn else VIOLATION in said
 
     @pytest.mark.parametrize("isKnown", [True, False])
     def test_nkey(self, servers: Servers, request: pytest.FixtureRequest, isKnown: bool) -> None:
-        """With a key that signs the server's nonce."""
+        """nats-py logs in with a key that signs the server's nonce."""
         seed = (USER if isKnown else KeyPair("U")).seed.decode()
         said = run(talk(servers.get(USERS, request.node), nkeys_seed_str=seed))
         assert said == "hello" if isKnown else VIOLATION in said
@@ -184,7 +182,10 @@ class TestNatsPy:
         isIn: bool,
         first: bool,
     ) -> None:
-        """With a TLS certificate that names the user by e-mail address or distinguished name."""
+        """
+        nats-py logs in with a TLS certificate that names the user by e-mail address or
+        distinguished name.
+        """
         more = "verify_and_map: true, handshake_first: true" if first else "verify_and_map: true"
         server = servers.get(MAPPED.replace("verify_and_map: true", more), request.node)
         context = contextFor(servers.directory, name)
@@ -192,7 +193,7 @@ class TestNatsPy:
         assert said == "hello" if isIn else VIOLATION in said
 
     def test_stranger(self, servers: Servers, request: pytest.FixtureRequest) -> None:
-        """A certificate of another authority fails before the login."""
+        """A certificate of another authority fails in the handshake."""
         server = servers.get(MAPPED, request.node)
         context = contextFor(servers.directory, "stranger")
         said = run(talk(server, "tls", tls=context))
@@ -252,7 +253,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
 
 def verdict(server: Server, said: bytes) -> bytes:
     """
-    @return: what a server answers to a login.
+    @return: the answer of a server to a login.
     """
     with Wire(server.port) as wire:
         wire.info()
@@ -279,7 +280,7 @@ class TestReload:
     RULED = "{{user: goes, password: x, permissions: {{subscribe: [{0}]}}}}"
 
     def connected(self, server: Server, user: str) -> Wire:
-        """Somebody who has logged in."""
+        """A client that has logged in."""
         wire = Wire(server.port)
         wire.info()
         said = {"verbose": False, "user": user, "pass": "x"}
@@ -288,7 +289,10 @@ class TestReload:
 
     @realAndOurs
     def test_user(self, flavour: Flavour, startServer: StartServer) -> None:
-        """A removed user is cut without an error line and cannot log in again. The others stay."""
+        """
+        A removed user is disconnected without an error and cannot log in again, and other users
+        stay.
+        """
         server = startServer(flavour, self.BEFORE.format("{user: goes, password: x}"))
         with self.connected(server, "goes") as goes, self.connected(server, "stays") as stays:
             reload(server, self.BEFORE.format(""))
@@ -300,7 +304,7 @@ class TestReload:
 
     @realAndOurs
     def test_password(self, flavour: Flavour, startServer: StartServer) -> None:
-        """A user whose password has changed gets an error."""
+        """A user whose password has changed is disconnected with an error."""
         server = startServer(flavour, self.BEFORE.format("{user: goes, password: x}"))
         with self.connected(server, "goes") as goes:
             reload(server, self.BEFORE.format("{user: goes, password: y}"))
@@ -308,7 +312,7 @@ class TestReload:
 
     @realAndOurs
     def test_account(self, flavour: Flavour, startServer: StartServer) -> None:
-        """A client whose account changes is cut without an error line."""
+        """A client whose user has moved to another account is disconnected without an error."""
         text = "accounts {{ A {{ users: [{0}] }}, B {{ users: [{1}] }} }}"
         goes, stays = "{user: goes, password: x}", "{user: stays, password: x}"
         server = startServer(flavour, text.format(f"{goes}, {stays}", ""))
@@ -319,8 +323,8 @@ class TestReload:
     @realAndOurs
     def test_permission(self, flavour: Flavour, startServer: StartServer) -> None:
         """
-        A subscription that is not allowed any more ends, plain or in a queue, and its owner gets an
-        error. The others go on.
+        A subscription that is denied now ends with an error, plain or in a queue, and others
+        continue.
         """
         before = self.RULED.format('"a", "b", "c", "d q"')
         server = startServer(flavour, self.BEFORE.format(before))
@@ -384,7 +388,7 @@ CHANGES: dict[str, tuple[str, str, dict[str, str]]] = {
 
 def lastWords(server: Server, before: str, after: str, said: dict[str, str]) -> bytes:
     """
-    @return: the error of a user that a reload closes.
+    @return: the error of a user that a reload disconnects.
     """
     reload(server, before + "\nmax_payload: 1000\n")
     with Wire(server.port) as wire:
@@ -398,9 +402,7 @@ def lastWords(server: Server, before: str, after: str, said: dict[str, str]) -> 
 
 
 def reload(server: Server, config: str) -> None:
-    """
-    Have a server take another configuration.
-    """
+    """Let a server reload another configuration."""
     since = server.logLength()
     server.writeConfig(config)
     server.signal("HUP")
@@ -408,7 +410,9 @@ def reload(server: Server, config: str) -> None:
 
 
 def test_lastWords(startServer: StartServer) -> None:
-    """A user that is now denied gets the same error from both servers, or none from both."""
+    """
+    A user that is denied after a reload gets the same error from both servers, or none from both.
+    """
     told = {}
     for flavour in (REAL, OURS_FAST):
         server = startServer(flavour, "max_payload: 999\n")
@@ -418,6 +422,6 @@ def test_lastWords(startServer: StartServer) -> None:
 
 
 def test_contextShowsCertificate(tmp_path: Path) -> None:
-    """The context of these clients verifies the server, and so would find a wrong one."""
+    """The TLS context of these clients verifies the server, and would detect a wrong one."""
     authority().write(tmp_path, "ca")
     assert contextFor(tmp_path).verify_mode is ssl.CERT_REQUIRED

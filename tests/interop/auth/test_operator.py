@@ -44,12 +44,12 @@ DAY = 86_400
 @dataclass(frozen=True)
 class Attempt:
     """
-    Somebody who wants in.
+    An attempt to log in.
 
-    @ivar jwt: its user JWT.
-    @ivar signer: who signs the nonce; C{None} for nobody.
-    @ivar options: further options.
-    @ivar asks: what it does if it is let in.
+    @ivar jwt: the user JWT.
+    @ivar signer: the signer of the nonce; C{None} for no signature.
+    @ivar options: further options of CONNECT.
+    @ivar asks: the lines that are sent if the login is accepted.
     """
 
     name: str
@@ -60,24 +60,18 @@ class Attempt:
 
 
 def scoped(nats: Mapping[str, Any] | None = None, **claims: Any) -> str:
-    """
-    The JWT of a scoped signer's user.
-    """
+    """The JWT of a user of a scoped signing key."""
     return ONE.scopedUser(USER, SCOPED, {"tags": ["team:red"], **(nats or {})}, **claims)
 
 
 def hours(start: int, end: int) -> dict[str, str]:
-    """
-    A time of the day, some hours from now.
-    """
+    """A time of day, some hours from now."""
     texts = [time.strftime("%H:%M:%S", time.gmtime(NOW + offset * 3600)) for offset in (start, end)]
     return {"start": texts[0], "end": texts[1]}
 
 
 def times(start: int, end: int) -> str:
-    """
-    The JWT of a user who may come between two hours.
-    """
+    """The JWT of a user that is accepted between two hours."""
     return ONE.user(USER, {"times": [hours(start, end)], "times_location": "UTC"})
 
 
@@ -183,7 +177,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
 
 
 def tried(attempt: Attempt) -> Callable[[Server], list[str]]:
-    """The outcome of an attempt."""
+    """The result of an attempt."""
 
     def play(server: Server) -> list[str]:
         with Peer(server) as peer:
@@ -209,7 +203,7 @@ def test_attempt(both: Both, attempt: Attempt) -> None:
 
 
 def test_credentialsFile(both: Both, tmp_path: Path) -> None:
-    """nats-py logs in with a credentials file, and works."""
+    """nats-py logs in with a credentials file, and exchanges messages."""
     path = tmp_path / "user.creds"
     path.write_text(credentialsFile(ONE.user(USER), USER))
 
@@ -227,7 +221,7 @@ def test_credentialsFile(both: Both, tmp_path: Path) -> None:
 
 
 def test_wrongCredentialsFile(both: Both, tmp_path: Path) -> None:
-    """nats-py gets the error when the key is not the JWT's."""
+    """nats-py gets the error if the key is not that of the JWT."""
     path = tmp_path / "user.creds"
     path.write_text(credentialsFile(ONE.user(USER), KeyPair("U")))
 
@@ -252,7 +246,7 @@ def test_info(both: Both) -> None:
 
 
 def test_userExpires(both: Both) -> None:
-    """A user whose JWT expires gets that error, and is closed."""
+    """A user whose JWT expires is disconnected with that error."""
     peers = [Peer(server) for server in both.servers]
     text = ONE.user(USER, exp=int(time.time()) + 2)
     assert [peer.login(text, USER) for peer in peers] == ["", ""]
@@ -278,7 +272,7 @@ async def connect(server: Server, credentials: Path) -> Client:
     """
 
     async def ignore(error: Exception) -> None:
-        """Ignore an event that the tests see otherwise."""
+        """Ignore an event that the tests detect in another way."""
 
     return await nats.connect(
         server.url,

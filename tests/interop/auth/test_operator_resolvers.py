@@ -40,9 +40,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
 
 
 class World:
-    """
-    Two users of an account on one server, and an operator who changes things.
-    """
+    """Two users of an account on one server, and an operator that changes JWTs."""
 
     def __init__(self, server: Server, account: Account, text: str | None = None) -> None:
         self.server = server
@@ -60,33 +58,27 @@ class World:
             peer.close()
 
     def ask(self, subject: str, body: bytes | str = b"") -> Any:
-        """
-        The answer to the operator, without the description of the server.
-        """
+        """The answer to the operator, without the description of the server."""
         answer = json.loads(self._operator.request(subject, body))
         del answer["server"]
         return answer
 
     def asked(self, subject: str, body: bytes | str = b"") -> bytes:
-        """The answer to the operator."""
+        """The answer to the operator's request."""
         return self._operator.request(subject, body)
 
     def update(self, text: str) -> Any:
-        """
-        Push another JWT of the account.
-        """
+        """Push another JWT of the account."""
         return self.ask("$SYS.REQ.CLAIMS.UPDATE", text)
 
     def login(self, *users: str) -> list[str]:
-        """
-        Let both in with their JWTs.
-        """
+        """Log in both users with their JWTs."""
         texts = users or (self.account.user(USER), self.account.user(OTHER))
         pairs = zip(self.peers, texts, (USER, OTHER), strict=True)
         return [peer.login(text, user) for peer, text, user in pairs]
 
     def fates(self) -> list[str]:
-        """The fate of both connections: the error that ends it, or nothing."""
+        """For both connections, the error that ended it, or nothing."""
         return [peer.ask(b"") for peer in self.peers]
 
 
@@ -94,7 +86,7 @@ class TestService:
     """Requests of operators."""
 
     def test_push(self, both: Both) -> None:
-        """A JWT that is pushed is stored, and used for new connections."""
+        """A pushed JWT is stored, and used for new connections."""
         account = Account(OPERATOR)
 
         def play(server: Server) -> list[Any]:
@@ -114,7 +106,7 @@ class TestService:
         assert both.compare(play) == [expected] * 3 + [""]
 
     def test_list(self, both: Both) -> None:
-        """All accounts that are stored are listed and handed out."""
+        """All stored accounts are listed, and their JWTs can be requested."""
 
         def play(server: Server) -> tuple[bool, bool]:
             with World(server, Account(OPERATOR)) as world:
@@ -161,7 +153,9 @@ class TestService:
         assert [play(server) for server in both.servers][1] == ["", ""]
 
     def test_delete(self, both: Both) -> None:
-        """When operators delete an account, its users are cut and cannot log in again."""
+        """
+        When an operator deletes an account, its users are disconnected and cannot log in again.
+        """
         account = Account(OPERATOR)
 
         def deletion(signer: KeyPair, subject: KeyPair) -> str:
@@ -196,10 +190,10 @@ _REFUSED = "jwt update resulted in error"
 
 
 class TestLive:
-    """Users who are connected when their account's JWT changes."""
+    """Users who are connected while their account's JWT changes."""
 
     def test_unrelatedChangeGoesUnnoticed(self, both: Both) -> None:
-        """Users notice no change that does not concern them."""
+        """Users notice nothing of a change that does not concern them."""
         account = Account(OPERATOR)
 
         def play(server: Server) -> list[str]:
@@ -211,7 +205,9 @@ class TestLive:
         assert both.compare(play) == ["", ""]
 
     def test_revoked(self, both: Both) -> None:
-        """A user that is revoked gets that error, is closed and denied; the other stays."""
+        """
+        A revoked user is disconnected with that error and denied later, and the other user stays.
+        """
         account = Account(OPERATOR)
 
         def play(server: Server) -> list[str]:
@@ -231,8 +227,8 @@ class TestLive:
 
     def test_signingKeyGone(self, both: Both) -> None:
         """
-        A user whose signing key was removed from the account is cut. nats-server does not send a
-        reason. A client that gets an error does not retry for ever.
+        A user whose signing key was removed from the account is disconnected. nats-server sends no
+        reason, and natsbroker sends one, so that the client does not retry for ever.
         """
         account = Account(OPERATOR)
 
@@ -261,7 +257,7 @@ class TestLive:
         assert both.compare(play) == ["", "maximum account active connections exceeded"]
 
     def test_payload(self, both: Both) -> None:
-        """A smaller payload is the limit from then on."""
+        """A lowered payload limit applies at once."""
         account = Account(OPERATOR)
 
         def play(server: Server) -> str:
@@ -273,7 +269,10 @@ class TestLive:
         assert both.compare(play) == "Maximum Payload Violation"
 
     def test_defaultPermissions(self, both: Both) -> None:
-        """Rules of the account hold for its users from their next login at the latest."""
+        """
+        Changed default permissions of the account apply to its users at their next login at the
+        latest.
+        """
         account = Account(OPERATOR)
         ask = b"PUB denied 0\r\n\r\n"
 
@@ -288,7 +287,7 @@ class TestLive:
         assert both.compare(play) == 'Permissions Violation for Publish to "denied"'
 
     def test_imports(self, both: Both) -> None:
-        """A new export of one account reaches the other once it imports it."""
+        """A new export of one account can be used by another that imports it."""
         giver, taker = Account(OPERATOR), Account(OPERATOR)
 
         def play(server: Server) -> tuple[str, bytes]:
@@ -306,7 +305,7 @@ class TestLive:
         assert both.compare(play) == ("news.today", b"hi")
 
     def test_expires(self, both: Both) -> None:
-        """When the account's JWT expires its users get that error and are closed."""
+        """When the account's JWT expires, its users are disconnected with that error."""
         account = Account(OPERATOR)
         text = account.jwt(exp=int(time.time()) + 2)
         worlds = [World(server, account, text) for server in both.servers]
@@ -317,7 +316,7 @@ class TestLive:
 
 
 def test_restart(tmp_path: Path) -> None:
-    """A pushed JWT is there after a restart, the system account's own too."""
+    """A pushed JWT is still stored after a restart, also that of the system account."""
     both = Both(tmp_path, FULL)
     account = Account(OPERATOR)
     signed = SYSTEM.user(USER, signer=SYSTEM.signing)
@@ -344,7 +343,7 @@ def test_restart(tmp_path: Path) -> None:
 
 
 def test_credentialsFile(both: Both, tmp_path: Path) -> None:
-    """nats-py logs in with credentials files, pushes an account and uses it."""
+    """nats-py logs in with credentials files, pushes an account's JWT and uses the account."""
     account = Account(OPERATOR)
     system, path = tmp_path / "system.creds", tmp_path / "user.creds"
     system.write_text(credentialsFile(SYSTEM.user(USER), USER))

@@ -1,6 +1,6 @@
 """
-The configuration of operator mode, on nats-server and on natsbroker: other resolvers, other ways to
-name operators, reload, and mistakes.
+The configuration of operator mode, compared with nats-server: resolvers, operators, reloads, and
+mistakes.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ NO = "Authorization Violation"
     ids=["one", "two", "trusted keys", "pinned", "sentinel", "strict"],
 )
 def test_whoIsTrusted(tmp_path: Path, config: str, expected: list[str]) -> None:
-    """Operators, pinned accounts and the sentinel decide who comes."""
+    """Operators, pinned accounts and the default JWT decide which users are accepted."""
     with running(tmp_path, config) as both:
         assert both.compare(logins) == expected
 
@@ -96,7 +96,7 @@ class TestURL:
     """Accounts from an account server."""
 
     class Handler(BaseHTTPRequestHandler):
-        """Knows two accounts."""
+        """An HTTP handler that has the JWTs of two accounts."""
 
         def do_GET(self) -> None:
             """Answer with a JWT."""
@@ -109,11 +109,11 @@ class TestURL:
             self.wfile.write(body)
 
         def log_message(self, *unused: object) -> None:
-            """Nothing is logged."""
+            """Log nothing."""
 
     @contextmanager
     def accountServer(self, certificates: Path | None = None) -> Iterator[int]:
-        """An account server; its port."""
+        """The port of an account server."""
         server = ThreadingHTTPServer(("127.0.0.1", 0), self.Handler)
         if certificates is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -129,14 +129,14 @@ class TestURL:
             server.server_close()
 
     def test_knownAccounts(self, tmp_path: Path) -> None:
-        """Accounts that the server knows exist, others do not."""
+        """Accounts that the account server knows exist, and others do not."""
         with self.accountServer() as port:
             config = f"operator: {NAMED}\nresolver: URL(http://127.0.0.1:{port}/jwt/v1/accounts/)\n"
             with running(tmp_path, config) as both:
                 assert both.compare(logins) == ["", "", NO, NO, NO]
 
     def test_namedByTheOperator(self, tmp_path: Path) -> None:
-        """The operator's JWT may say where they are."""
+        """The operator's JWT may give the URL of the account server."""
         with self.accountServer() as port:
             nats = {
                 "system_account": SYSTEM.key,
@@ -146,7 +146,7 @@ class TestURL:
                 assert both.compare(logins) == ["", "", NO, NO, NO]
 
     def test_secure(self, tmp_path: Path) -> None:
-        """Over TLS, the server must be of an authority that C{resolver_tls} names."""
+        """An account server with TLS is accepted if its authority is named in C{resolver_tls}."""
         writeCertificates(tmp_path)
         with self.accountServer(tmp_path) as port:
             config = (
@@ -157,7 +157,10 @@ class TestURL:
                 assert both.compare(logins) == ["", "", NO, NO, NO]
 
     def test_untrustedServer(self, tmp_path: Path) -> None:
-        """Without that only a user with the system account's key is accepted."""
+        """
+        If the account server is not trusted, only a user signed by the system account's own key is
+        accepted.
+        """
         writeCertificates(tmp_path)
         with self.accountServer(tmp_path) as port:
             config = f"operator: {NAMED}\nresolver: URL(https://localhost:{port}/accounts/)\n"
@@ -175,8 +178,8 @@ class TestReload:
 
     def test_preload(self, tmp_path: Path) -> None:
         """
-        Users whose account is removed or who are revoked are cut. New accounts come, and other
-        users stay.
+        Users that are revoked, or whose account is removed, are disconnected by a reload. New
+        accounts can be used, and other users stay.
         """
 
         def config(*texts: tuple[Account, str]) -> str:
@@ -210,7 +213,7 @@ class TestReload:
             assert both.compare(play) == [NO, "User Authentication Revoked", "", NO, ""]
 
     def test_otherOperator(self, tmp_path: Path) -> None:
-        """A change of operators needs a restart; a refused reload disturbs no client."""
+        """A reload that changes the operators is refused, and disturbs no client."""
 
         other = SECOND.jwt({"system_account": SYSTEM.key})
 
@@ -270,7 +273,7 @@ class TestReload:
 )
 def test_mistakes(tmp_path: Path, config: str, words: str) -> None:
     """
-    An invalid configuration is refused before anything listens, in the same words, also with -t.
+    An invalid configuration is refused before anything listens, with the same error, also with -t.
     """
     requireRealServer()
     server = Server(REAL, tmp_path, config)

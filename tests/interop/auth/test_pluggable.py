@@ -1,6 +1,6 @@
 """
-The ready-made authorizers in broker processes, with nats-py: an htpasswd file, a service over
-HTTPS, checkers of C{twisted.cred}.
+The built-in authorization plugins in broker processes, with nats-py: an htpasswd file, a service
+over HTTPS, and checkers of C{twisted.cred}.
 """
 
 from __future__ import annotations
@@ -57,23 +57,23 @@ def talk(url: str, user: str, password: str, subject: str = "orders.1") -> str:
     """
     Log in, and publish to oneself.
 
-    @return: what came of it.
+    @return: the received message, or the error.
     """
     return asyncio.run(_talk(url, {"user": user, "password": password}, subject))
 
 
 class TestHtpasswd:
-    """Users in a file."""
+    """Users in an htpasswd file."""
 
     def entry(self, name: str, password: str) -> str:
-        """A line as C{htpasswd -B} makes it."""
+        """A line as C{htpasswd -B} writes it."""
         hashed = bcrypt.hashpw(password.encode(), bcrypt.gensalt(5)).decode()
         return f"{name}:{hashed.replace('$2b$', '$2y$')}\n"
 
     def test_login(self, startServer: StartServer, tmp_path: Path) -> None:
         """
-        A user in the file is accepted under that name. A change of the file takes effect without a
-        reload, also for connected users.
+        A user in the file is accepted under its name. A changed file takes effect without a reload,
+        also for connected users.
         """
         path = tmp_path / "users"
         path.write_text(self.entry("anna", "apple") + self.entry("carl", "cherry"))
@@ -102,7 +102,7 @@ class TestHtpasswd:
         assert client.is_closed
 
     def test_missing(self, startServer: StartServer, tmp_path: Path) -> None:
-        """Without the file the broker does not start, and reports the reason."""
+        """The broker does not start without the file, and reports the reason."""
         text = f"authorization {{ plugin: htpasswd, file: '{tmp_path}/missing' }}"
         with pytest.raises(RuntimeError, match=r"cannot read .*missing: No such file"):
             startServer(OURS_FAST, text)
@@ -110,9 +110,9 @@ class TestHtpasswd:
 
 class Service(ThreadingHTTPServer):
     """
-    Says who may come in.
+    Decides about logins.
 
-    @ivar asked: the questions so far.
+    @ivar asked: the requests so far.
     """
 
     daemon_threads = True
@@ -124,16 +124,12 @@ class Service(ThreadingHTTPServer):
 
 
 class RequestResponder(BaseHTTPRequestHandler):
-    """
-    One question.
-    """
+    """Answers one request."""
 
     server: Service
 
     def do_POST(self) -> None:
-        """
-        Anna is let in; Hans waits for ever; Sally gets nonsense; others are denied.
-        """
+        """Accept Anna, let Hans wait for ever, answer nonsense for Sally, and deny others."""
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.asked.append((self.headers["Authorization"], asked))
         connect = asked["connect"]
@@ -151,13 +147,11 @@ class RequestResponder(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *arguments: object) -> None:
-        """
-        Say nothing on standard error.
-        """
+        """Log nothing."""
 
 
 class TestHTTPS:
-    """A service."""
+    """Logins that a service over HTTPS decides."""
 
     @pytest.fixture
     def service(self, tmp_path: Path) -> Iterator[Service]:
@@ -176,7 +170,7 @@ class TestHTTPS:
         thread.join(PATIENCE)
 
     def text(self, service: Service, host: str, more: str) -> str:
-        """A configuration that asks the service."""
+        """A configuration with this service."""
         url = f"https://{host}:{service.server_address[1]}/ask"
         return (
             f"authorization {{ plugin: http, url: '{url}', {more}, "
@@ -185,8 +179,8 @@ class TestHTTPS:
 
     def test_login(self, service: Service, startServer: StartServer, tmp_path: Path) -> None:
         """
-        The service's grants apply; users that it denies, and invalid grants, are not accepted; an
-        answer is remembered.
+        The grants of the service apply. Denied users and invalid grants are refused, and an answer
+        is remembered.
         """
         more = f"ca_file: '{tmp_path}/ca.pem', cache: '1m'"
         server = startServer(OURS_FAST, self.text(service, "localhost", more))
@@ -201,7 +195,7 @@ class TestHTTPS:
         server.waitForLog("The authorization service failed, logins are denied")
 
     def test_serviceHangs(self, service: Service, startServer: StartServer, tmp_path: Path) -> None:
-        """While the service does not answer about one client, others are served."""
+        """Other clients are served while the service does not answer about one."""
         more = f"ca_file: '{tmp_path}/ca.pem'"
         server = startServer(OURS_FAST, self.text(service, "localhost", more))
         waiting = threading.Thread(target=talk, args=(server.url, "hans", "x"))
@@ -223,7 +217,7 @@ class TestHTTPS:
         host: str,
         hasAuthority: bool,
     ) -> None:
-        """A service whose certificate is not trusted or has another name is sent nothing."""
+        """Nothing is sent to a service whose certificate is not trusted or has another name."""
         more = f"ca_file: '{tmp_path}/ca.pem'" if hasAuthority else "cache: 0"
         server = startServer(OURS_FAST, self.text(service, host, more))
         assert talk(server.url, "anna", "apple") == "not let in"
@@ -232,10 +226,10 @@ class TestHTTPS:
 
 
 class TestTwistd:
-    """C{twistd natsbroker --auth}."""
+    """The command C{twistd natsbroker --auth}."""
 
     def test_login(self, tmp_path: Path) -> None:
-        """A user in the file of a checker is let in."""
+        """A user in the file of a checker is accepted."""
         users = tmp_path / "users"
         users.write_text("anna:apple\ncarl:cherry\n")
         (tmp_path / "x.conf").write_text(ACCOUNTS)
@@ -257,9 +251,7 @@ class TestTwistd:
                 process.wait(PATIENCE)
 
     def test_cannotStart(self, tmp_path: Path) -> None:
-        """
-        A broker that finds a late reason why it cannot start ends twistd, and reports the reason.
-        """
+        """A broker that fails to start under twistd ends the process, and reports the reason."""
         path = tmp_path / "x.conf"
         path.write_text(f"authorization {{ plugin: htpasswd, file: '{tmp_path}/missing' }}")
         command = [sys.executable, "-m", "twisted", "natsbroker", "-c", str(path)]

@@ -1,5 +1,5 @@
 """
-Folders of JWTs that the members of a cluster share: natsbroker beside natsbroker, and beside
+Folders of JWTs that the members of a cluster exchange: natsbroker with natsbroker, and with
 nats-server in both roles.
 """
 
@@ -35,9 +35,9 @@ class Pair:
     """
     Two members of a cluster.
 
-    @ivar first: has JWTs.
-    @ivar second: has none but the system account's.
-    @ivar stored: an account that the first had when it began.
+    @ivar first: the member with JWTs.
+    @ivar second: the member that has only the system account's JWT.
+    @ivar stored: an account whose JWT the first member has at the start.
     """
 
     def __init__(self, flavours: tuple[Flavour, ...], directory: Path, kind: str = "full") -> None:
@@ -63,12 +63,12 @@ class Pair:
 
     @property
     def first(self) -> Server:
-        """The one that is asked."""
+        """The member that is asked for JWTs."""
         return self.servers[0]
 
     @property
     def second(self) -> Server:
-        """The one that asks."""
+        """The member that asks for JWTs."""
         return self.servers[1]
 
     def _routePort(self) -> int:
@@ -76,9 +76,7 @@ class Pair:
         return int(match[1])
 
     def _join(self) -> None:
-        """
-        Wait until a message in the system account of one server is received in that of the other.
-        """
+        """Wait until a message in the system account of one server is received at the other."""
         with Peer(self.first) as one, Peer(self.second) as other:
             for peer in (one, other):
                 assert peer.login(SYSTEM.user(USER), USER) == ""
@@ -95,9 +93,7 @@ class Pair:
             one.settle(PATIENCE)
 
     def push(self, server: Server, text: str) -> None:
-        """
-        Have a JWT stored.
-        """
+        """Push a JWT to a server."""
         with Peer(server) as operator:
             assert operator.login(SYSTEM.user(USER), USER) == ""
             answer = operator.request("$SYS.REQ.CLAIMS.UPDATE", text)
@@ -111,15 +107,13 @@ class Pair:
             return peer.login(account.user(USER), USER)
 
     def stop(self) -> None:
-        """Stop both."""
+        """Stop both servers."""
         for server in reversed(self.servers):
             server.stop()
 
 
 def until(path: Path, text: str) -> None:
-    """
-    Wait for a file to hold a text.
-    """
+    """Wait until a file has this content."""
     deadline = time.monotonic() + PATIENCE
     while not path.exists() or path.read_text() != text:
         assert time.monotonic() < deadline, path
@@ -127,17 +121,13 @@ def until(path: Path, text: str) -> None:
 
 
 def fileOf(server: Server, account: Account) -> Path:
-    """
-    Where a server keeps an account's JWT.
-    """
+    """The path of an account's JWT at a server."""
     return server.directory / "jwt" / f"{account.key}.jwt"
 
 
 @pytest.fixture(params=PAIRS, ids=lambda pair: "-".join(flavour.name for flavour in pair))
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
-    """
-    Two members whose folders are full resolvers'.
-    """
+    """Two members with full resolvers."""
     made = Pair(request.param, tmp_path)
     yield made
     made.stop()
@@ -145,8 +135,8 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
 
 def test_shared(pair: Pair) -> None:
     """
-    A user of an account that the other member knows is admitted, and the JWT is stored. A user of
-    an unknown account is denied.
+    A user of an account that only the other member knows is accepted, and the JWT is stored. A user
+    of an unknown account is denied.
     """
     assert pair.login(pair.second, pair.stored) == ""
     assert fileOf(pair.second, pair.stored).read_text() == pair.stored.jwt()
@@ -156,7 +146,9 @@ def test_shared(pair: Pair) -> None:
 
 
 def test_keepsUp(pair: Pair) -> None:
-    """Each member gets the JWTs of the other without a request for them, and the newer of two."""
+    """
+    Each member gets the JWTs of the other without a request for them, and keeps the newer of two.
+    """
     until(fileOf(pair.second, pair.stored), pair.stored.jwt())
     ours, theirs = Account(OPERATOR), Account(OPERATOR)
     older: dict[str, Any] = {"jti": "X", "iat": 1}
@@ -175,7 +167,7 @@ def test_keepsUp(pair: Pair) -> None:
     "flavours", PAIRS, ids=lambda pair: "-".join(flavour.name for flavour in pair)
 )
 def test_cache(flavours: tuple[Flavour, ...], tmp_path: Path) -> None:
-    """A member with a cache asks a member with all JWTs, and keeps the answers."""
+    """A member with a cache requests JWTs from a member that has all, and stores the answers."""
     pair = Pair(flavours, tmp_path, "cache")
     try:
         assert pair.login(pair.second, pair.stored) == ""

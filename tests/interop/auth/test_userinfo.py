@@ -1,5 +1,6 @@
 """
-C{$SYS.REQ.USER.INFO} on nats-server and on natsbroker: clients get the same about themselves.
+Requests to C{$SYS.REQ.USER.INFO}, compared with nats-server: clients get the same information about
+themselves.
 """
 
 from __future__ import annotations
@@ -39,9 +40,7 @@ Login = Callable[[Peer], str]
 
 
 def told(server: Server, login: Login) -> Any:
-    """
-    The answer to a client, with lists in order.
-    """
+    """The answer to a client, with sorted lists."""
     with closing(Peer(server)) as peer:
         assert login(peer) == ""
         answer = json.loads(peer.request("$SYS.REQ.USER.INFO"))
@@ -68,7 +67,9 @@ def signed(jwt: str, user: KeyPair = USER) -> Login:
 
 
 def test_configuration(tmp_path: Path) -> None:
-    """Users of the configuration. nats-py sends the request, as other clients do."""
+    """
+    Users of the configuration get the same answer. nats-py sends the request, as other clients do.
+    """
     both = Both(tmp_path, CONFIG)
 
     async def play(server: Server) -> Any:
@@ -107,6 +108,6 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Any:
     ids=["default permissions", "permissions", "signing key", "system"],
 )
 def test_operatorMode(both: Both, jwt: str) -> None:
-    """Users with JWTs."""
+    """Users with JWTs get the same answer."""
     infos = both.compare(lambda server: told(server, signed(jwt)))
     assert infos["user"] == USER.key

@@ -1,7 +1,7 @@
 """
 Attempts to log in, publish and subscribe, which are derived from a configuration file.
 
-A file begins with remarks: who can log in, and which subjects and queues are worth trying::
+A file begins with remarks that list the possible logins, and subjects and queues worth trying::
 
     # login user anna apple
     # login nkey SUA...
@@ -12,9 +12,9 @@ A file begins with remarks: who can log in, and which subjects and queues are wo
     # alone
     # fresh
 
-A file of C{changes} holds two configurations, with C{# after} between them.
+A file of C{changes} has two configurations, with C{# after} between them.
 
-The attempts depend on the file, the seed and the number only, so that they can be made again.
+The attempts depend only on the file, the seed and the number, so that they can be repeated.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ _ANOTHER_LOGIN = 0.05
 @dataclass(frozen=True)
 class Login:
     """
-    The options of CONNECT.
+    A login.
 
-    @ivar options: of CONNECT.
-    @ivar seed: of the key that it signs the nonce with; empty for none.
-    @ivar signature: how it signs.
+    @ivar options: the options of CONNECT.
+    @ivar seed: the seed of the key that signs the nonce; empty for none.
+    @ivar signature: the kind of signature: right or with a mistake.
     """
 
     options: tuple[tuple[str, Any], ...] = ()
@@ -79,11 +79,11 @@ class Login:
 @dataclass(frozen=True)
 class Try:
     """
-    One thing that a client tries.
+    One attempt of a client.
 
-    @ivar who: the client, by number.
-    @ivar data: what it sends; C{{reply}} stands for the reply subject of the last message that it
-        got.
+    @ivar who: the number of the client.
+    @ivar data: the bytes that it sends; C{{reply}} stands for the reply subject of the last message
+        that it received.
     """
 
     who: int
@@ -92,23 +92,19 @@ class Try:
 
 @dataclass(frozen=True)
 class Script:
-    """
-    Some clients, and what they try, in order.
-    """
+    """Some clients, and their attempts in order."""
 
     logins: tuple[Login, ...]
     tries: tuple[Try, ...]
 
     @property
     def attempts(self) -> int:
-        """The number of logins, publications and subscriptions that are tried."""
+        """The number of logins, publishes and subscriptions."""
         return len(self.logins) + len(self.tries)
 
     @property
     def script(self) -> bytes:
-        """
-        All that is sent after the logins.
-        """
+        """All bytes that are sent after the logins."""
         return b"".join(attempt.data for attempt in self.tries)
 
 
@@ -117,11 +113,11 @@ class Matter:
     """
     A configuration file.
 
-    @ivar logins: who can log in.
-    @ivar subjects: what is worth trying.
-    @ivar isAlone: whether no server can take it as a reload.
-    @ivar isFresh: whether nats-server, which forgets no users when it gets other credentials
-        instead, is started again before each conversation.
+    @ivar logins: the possible logins.
+    @ivar subjects: the subjects worth trying.
+    @ivar isAlone: whether neither server can apply it as a reload.
+    @ivar isFresh: whether nats-server is restarted before each conversation, because it forgets no
+        users when they are replaced by other credentials.
     """
 
     name: str
@@ -165,9 +161,9 @@ def matters() -> list[Matter]:
 @dataclass(frozen=True)
 class Change:
     """
-    A configuration that becomes another one.
+    A configuration that is replaced by another one.
 
-    @ivar matter: what is known of both; its file holds one after the other.
+    @ivar matter: the remarks for both; its file contains one after the other.
     """
 
     matter: Matter
@@ -176,9 +172,7 @@ class Change:
 
     @classmethod
     def read(cls, path: Path) -> Change:
-        """
-        Read both from a file, in which C{# after} stands between them.
-        """
+        """Read both configurations from a file, with C{# after} between them."""
         before, _, after = path.read_text("utf-8").partition("# after\n")
         return cls(Matter.read(path), before, after)
 
@@ -218,9 +212,7 @@ def conversation(matter: Matter, seed: int, number: int) -> Script:
 
 
 def _varied(login: Login, known: tuple[Login, ...], random: Random) -> Login:
-    """
-    A login as it should be, or with a mistake.
-    """
+    """A correct login, or one with a mistake."""
     mistake = random.choices(list(_MISTAKES), list(_MISTAKES.values()))[0]
     options: dict[str, Any] = dict(login.options)
     if mistake == "nothing":
@@ -273,9 +265,7 @@ def _try(matter: Matter, queues: list[bytes], count: int, random: Random) -> Try
 
 
 def _subject(matter: Matter, random: Random) -> bytes:
-    """
-    A subject of the file's, sometimes a neighbour of one.
-    """
+    """A subject of the file, or sometimes a similar one."""
     subject = random.choice((*matter.subjects, *matter.subjects, b"inbox.1", b">"))
     change = random.random()
     tokens = subject.split(b".")

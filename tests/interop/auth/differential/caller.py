@@ -1,7 +1,7 @@
 """
-A client that plays a script and returns what it receives.
+A client that plays a script and returns the frames that it receives.
 
-When a call returns, its effects have been received; what depends on chance is replaced by a star.
+When a call returns, its effects have been received. Random values are replaced by a star.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Caller:
     """
     One connection.
 
-    @ivar isGone: whether the server has closed it.
+    @ivar isGone: whether the server has closed the connection.
     """
 
     def __init__(self, port: int) -> None:
@@ -54,9 +54,7 @@ class Caller:
         self._info: dict[str, Any] = json.loads(info[5:])
 
     def logIn(self, login: Login) -> list[bytes]:
-        """
-        Say who this is.
-        """
+        """Send CONNECT."""
         options: dict[str, Any] = {"verbose": False, "pedantic": False, **dict(login.options)}
         if login.seed:
             options.update(self._signed(login))
@@ -78,9 +76,7 @@ class Caller:
         return options
 
     def say(self, data: bytes) -> list[bytes]:
-        """
-        Send, and hear all that it comes to.
-        """
+        """Send bytes, and return all frames that they cause."""
         if self.isGone:
             return []
         try:
@@ -98,10 +94,10 @@ class Caller:
 
     def listen(self, cut: bool = False) -> list[bytes]:
         """
-        Hear what others have caused.
+        Return the frames that others have caused.
 
-        @param cut: whether the server may just have closed the connection. Then what it said is
-            waited for a moment: a client that writes to a closed connection may lose it.
+        @param cut: whether the server may just have closed the connection. Then its output is
+            awaited for a moment, because a client that writes to a closed connection may lose it.
         """
         if cut and not self.isGone and select.select([self._socket], [], [], _MOMENT)[0]:
             self._take()
@@ -117,7 +113,7 @@ class Caller:
 
     def _read(self, count: int = 0) -> list[bytes]:
         """
-        @param count: how many frames; 0 for all until the PONG.
+        @param count: the number of frames; 0 for all up to the PONG.
         """
         received: list[bytes] = []
         while not self.isGone:
@@ -137,9 +133,7 @@ class Caller:
         return received
 
     def close(self) -> None:
-        """
-        Hang up.
-        """
+        """Close the connection."""
         self._socket.close()
 
 
@@ -147,9 +141,9 @@ def converse(
     port: int, conversation: Script, change: Callable[[], object] | None = None
 ) -> list[list[bytes]]:
     """
-    @param change: called after half of the tries.
-    @return: what each client heard after each login, each try and the change, in an order of no
-        chance.
+    @param change: called after half of the attempts.
+    @return: the frames that each client received after each login, each attempt and the change, in
+        a fixed order.
     """
     callers: list[Caller] = []
     told: list[list[bytes]] = []

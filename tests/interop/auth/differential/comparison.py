@@ -1,5 +1,5 @@
 """
-nats-server and natsbroker side by side, taking one configuration after the other.
+nats-server and natsbroker with the same configurations, one after the other.
 
 A difference that no allowance explains is reported with the attempt, both answers, and a command
 that repeats it.
@@ -30,7 +30,7 @@ _RELOADED = r"Reloaded server configuration|Failed to reload server configuratio
 
 def _reload(server: Server, text: str) -> str:
     """
-    @return: the reason why a server does not take a configuration; empty if it does.
+    @return: the reason why a server refuses a configuration at a reload; empty if it does not.
     """
     length = server.logLength()
     server.writeConfig(text)
@@ -40,9 +40,7 @@ def _reload(server: Server, text: str) -> str:
 
 @dataclass(frozen=True)
 class Difference:
-    """
-    A conversation in which two servers say different things.
-    """
+    """A conversation with different output of the two servers."""
 
     matter: str
     seed: int
@@ -69,16 +67,16 @@ class Difference:
 
 class Comparison:
     """
-    Two servers. nats-server is started again with each configuration; natsbroker takes it as a
-    reload where it can.
+    Two servers. nats-server is restarted with each configuration, and natsbroker reloads it if
+    possible.
 
-    @ivar attempts: how many logins, publications and subscriptions were compared.
-    @ivar explained: how many differences each allowance's reason explained.
+    @ivar attempts: the number of compared logins, publishes and subscriptions.
+    @ivar explained: the number of differences by the reason of their allowance.
     """
 
     def __init__(self, flavour: Flavour, directory: Path) -> None:
         """
-        @param flavour: of the server to compare with nats-server.
+        @param flavour: the server to compare with nats-server.
         """
         self.flavour = flavour
         self.attempts = 0
@@ -106,7 +104,7 @@ class Comparison:
         """
         Start nats-server with a configuration.
 
-        @return: its error if it does not start; else empty.
+        @return: its error if it does not start, or else empty.
         """
         self._stopTheirs()
         server = Server(REAL, self._places[0], text)
@@ -118,16 +116,16 @@ class Comparison:
 
     def oursRefuses(self, text: str) -> str:
         """
-        Have natsbroker take a configuration.
+        Let natsbroker apply a configuration.
 
-        @return: why it does not; empty if it does.
+        @return: the reason if it refuses, or else empty.
         """
         return _reload(self._ours, text)
 
     def differences(self, matter: Matter, seed: int, indexes: range) -> Iterator[Difference]:
         """
-        @return: what of some conversations no allowance explains.
-        @raise AssertionError: if a server does not take the configuration.
+        @return: the differences in some conversations that no allowance explains.
+        @raise AssertionError: if a server refuses the configuration.
         """
         text = matter.path.read_text("utf-8")
         if matter.isAlone:
@@ -139,27 +137,22 @@ class Comparison:
             self._restart(_NOTHING)
 
     def again(self, matter: Matter, seed: int, indexes: range) -> Iterator[Difference]:
-        """
-        The same with the configurations that the servers have.
-        """
+        """Compare conversations with the present configuration of both servers."""
         for number in indexes:
             difference = self._difference(matter, seed, number)
             if difference is not None:
                 yield difference
 
     def _restart(self, text: str) -> None:
-        """
-        Start natsbroker again.
-        """
+        """Restart natsbroker."""
         self._ours.stop()
         self._ours = Server(self.flavour, self._places[1], text).start()
 
     def changed(self, change: Change, seed: int, indexes: range) -> Iterator[Difference]:
         """
-        The same, with a configuration that becomes another one while clients are connected. Both
-        servers take both as reloads.
+        Compare conversations during which both servers reload another configuration.
 
-        @raise AssertionError: if a server does not take one.
+        @raise AssertionError: if a server refuses the reload.
         """
         for number in indexes:
             difference = self._difference(change.matter, seed, number, change)

@@ -1,5 +1,5 @@
 """
-A short run of the corpus, and the corpus itself.
+A short run of the corpus, and tests of the corpus itself.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ REFUSED = sorted((FOLDER / "refused").glob("*.conf"))
 @pytest.mark.parametrize("flavour", OURS, ids=lambda flavour: flavour.name)
 def test_sameVerdicts(flavour: Flavour, tmp_path: Path) -> None:
     """
-    Every login, publication and subscription that is tried has the same result, or the difference
-    is explained.
+    Every login, publish and subscription has the same result on both servers, or the difference is
+    explained.
     """
     requireRealServer()
     with Comparison(flavour, tmp_path) as comparison:
@@ -55,7 +55,8 @@ def test_sameVerdicts(flavour: Flavour, tmp_path: Path) -> None:
 @pytest.mark.parametrize("flavour", OURS, ids=lambda flavour: flavour.name)
 def test_sameChanges(flavour: Flavour, tmp_path: Path) -> None:
     """
-    When a configuration changes, connected clients keep, lose and receive the same on both servers.
+    After a reload, connected clients have the same connections, subscriptions and messages on both
+    servers.
     """
     requireRealServer()
     with Comparison(flavour, tmp_path) as comparison:
@@ -69,7 +70,9 @@ def test_sameChanges(flavour: Flavour, tmp_path: Path) -> None:
 
 
 def test_sameRefusals(tmp_path: Path) -> None:
-    """A file that nats-server refuses is refused by natsbroker, which keeps the file before."""
+    """
+    A file that nats-server refuses is refused by natsbroker too, which keeps its configuration.
+    """
     requireRealServer()
     matter = next(matter for matter in matters() if matter.name == "users")
     with Comparison(OURS_FAST, tmp_path) as comparison:
@@ -92,7 +95,7 @@ FALSIFIED = [
 
 
 def test_differencesAreFound(tmp_path: Path) -> None:
-    """A server that decides otherwise is found out."""
+    """A server with other decisions is detected."""
     requireRealServer()
     known = {matter.name: matter for matter in matters()}
     with Comparison(OURS_FAST, tmp_path) as comparison:
@@ -105,7 +108,7 @@ def test_differencesAreFound(tmp_path: Path) -> None:
 
 
 class TestCorpus:
-    """The files, and the configurations generated from them."""
+    """The files of the corpus, and the conversations generated from them."""
 
     def test_sizeOfTheCorpus(self) -> None:
         """There are enough files and attempts."""
@@ -121,9 +124,7 @@ class TestCorpus:
         assert sum(attempts) > 2_000
 
     def test_everyLogin(self) -> None:
-        """
-        Every login that a file names is tried, with the right credentials and with wrong ones.
-        """
+        """Every login that a file names is tried, with correct credentials and with wrong ones."""
         for matter in matters():
             tried = [
                 login for number in range(40) for login in conversation(matter, SEED, number).logins
@@ -132,7 +133,7 @@ class TestCorpus:
             assert set(tried) - set(matter.logins), matter.name
 
     def test_everyKind(self) -> None:
-        """Everything that can be tried is tried."""
+        """Every kind of attempt occurs in the conversations."""
         words: Counter[bytes] = Counter()
         for matter in matters():
             for number in CONVERSATIONS:
@@ -143,8 +144,7 @@ class TestCorpus:
 
     def test_repeatable(self) -> None:
         """
-        One seed and number always make the same conversation, and different numbers make different
-        ones.
+        The same seed and number always make the same conversation, and others make different ones.
         """
         matter = matters()[0]
         made = [conversation(matter, 5, number) for number in range(20)]
@@ -207,7 +207,7 @@ MESSAGE = b"MSG a.b 1  0 1\r\nx"
 def test_allowances(
     matter: str, theirs: list[list[bytes]], ours: list[list[bytes]], isExplained: bool
 ) -> None:
-    """A difference is explained as a whole or not at all."""
+    """A difference is explained completely or not at all."""
     script = b'CONNECT {"user": "anna"}\r\n'
     assert bool(explained(matter, script, theirs, ours)) == isExplained
     if matter == "guest":
