@@ -1,9 +1,9 @@
 """
-Clusters of real processes: natsbroker and nats-server, mixed, and clients of each member.
+Clusters of real processes, natsbroker and nats-server mixed, with a client of each member.
 
-Every member listens on loopback at ports that the kernel chose, and keeps them when it is
-restarted; a round of L{Mesh.sync} returns when every member has worked off what the others had told
-it before; what a member logged besides notices is found.
+Every member listens on loopback at ports that the kernel chose, and keeps these at a restart. A
+round of L{Mesh.sync} returns when every member has handled all earlier lines of the others.
+Warnings and errors in the logs are detected.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Member(LinkedServer):
     """
     A member of a cluster.
 
-    @ivar routePort: where it listens for routes.
+    @ivar routePort: its port for routes.
     """
 
     EXPECTED = (
@@ -63,9 +63,9 @@ class Member(LinkedServer):
         template: str = CONFIG,
     ) -> None:
         """
-        @param routes: the ports of members that its settings name.
-        @param more: for the C{cluster} block.
-        @param top: for the top of the file.
+        @param routes: the route ports of members that its settings name.
+        @param more: text for the C{cluster} block.
+        @param top: text for the top of the file.
         @param template: the file.
         """
         super().__init__(flavour, directory, name)
@@ -108,9 +108,7 @@ class Member(LinkedServer):
 
 
 def _freePorts(count: int) -> list[int]:
-    """
-    Ports that were free just now.
-    """
+    """Ports that were free a moment ago."""
     listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [int(listener.getsockname()[1]) for listener in listeners]
     for listener in listeners:
@@ -120,7 +118,7 @@ def _freePorts(count: int) -> list[int]:
 
 class Mesh(Circle):
     """
-    A cluster and a client at each member, in account A.
+    A cluster with a client at each member, in account A.
 
     @ivar members: the processes.
     """
@@ -130,9 +128,7 @@ class Mesh(Circle):
         self.members = list(members)
 
     def restarted(self, count: int) -> None:
-        """
-        Restart one member after the other, and check each time that everything is as before.
-        """
+        """Restart one member after the other, and check each time that all messages arrive."""
         for place in range(len(self.members)):
             others = [client for number, client in enumerate(self.clients) if number != place]
             ears = [client.subscribe(b"still.*") for client in others]
@@ -150,7 +146,7 @@ class Mesh(Circle):
 
     def complaints(self) -> list[str]:
         """
-        @return: what members logged besides notices.
+        @return: the lines that members logged besides notices.
         """
         names = {member.flavour.name for member in self.members}
         allowed = BETWEEN_OTHERS if {OLD.name, REAL.name} <= names else ()
@@ -161,16 +157,16 @@ class Mesh(Circle):
         ]
 
     def close(self) -> None:
-        """Stop everything."""
+        """Close the clients, and stop the members."""
         super().close()
         together([member.stop for member in self.members])
 
 
 def together(calls: Sequence[Callable[[], object]]) -> None:
     """
-    Run steps at the same time that mostly wait: starting servers, and stopping them.
+    Run calls that mostly wait at the same time, such as starting and stopping servers.
 
-    @raise Exception: what one of the calls raised, when all are done.
+    @raise Exception: an exception of one of the calls, after all have ended.
     """
     with ThreadPoolExecutor(max(len(calls), 1)) as pool:
         done = [pool.submit(call) for call in calls]
@@ -185,9 +181,9 @@ def formed(
     template: str = CONFIG,
 ) -> Mesh:
     """
-    Start a cluster in which the settings of all name the first member alone.
+    Start a cluster in which the settings of all members name only the first.
 
-    @param more: for the C{cluster} block of everybody, or of some members by their names.
+    @param more: text for the C{cluster} block of all members, or of some by their names.
     @param template: the configuration file.
     """
     members: list[Member] = []

@@ -1,8 +1,8 @@
 """
-A TCP proxy that misbehaves on request.
+A TCP proxy that fails on request.
 
-Bytes pass unchanged and in order until the test says otherwise; a connection is cut by a
-reset, or goes silent in both directions while both ends believe that it is there.
+Bytes pass unchanged and in order until the test says otherwise. A connection can be reset, or be
+silent in both directions while both ends take it for open.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ class Proxy:
     """
     A proxy on a port that the kernel chose, in a thread of its own.
 
-    @ivar port: where it listens.
-    @ivar accepted: how many connections there have been.
+    @ivar port: its port.
+    @ivar accepted: the number of connections so far.
     """
 
     def __init__(self, target: int) -> None:
         """
-        @param target: the port that connections lead to.
+        @param target: the port to which it connects.
         """
         self._target = target
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -73,14 +73,14 @@ class Proxy:
                 self._drop(next(iter(self._pairs)))
 
     def silence(self) -> None:
-        """Let no data pass any more, in existing and later connections."""
+        """Pass no more data, in existing and later connections."""
         with self._lock:
             self._isSilent = True
             for pair in self._pairs:
                 self._ignore(pair)
 
     def heal(self) -> None:
-        """Let all data pass again. Half-open connections from the silence are reset."""
+        """Pass all data again, and reset connections that were half open during the silence."""
         self.cut()
         with self._lock:
             self._isSilent = False

@@ -1,8 +1,8 @@
 """
-Clusters that speak the classic dialect, three at a time, of which the last two were told of the
-first. Every message is accounted for.
+Clusters of three members with the classic dialect, where the settings of all name only the first.
+Every message is accounted for.
 
-Servers from before NATS 2.0 take part where C{NATSBROKER_GNATSD} says where they are::
+Servers from before NATS 2.0 take part if C{NATSBROKER_GNATSD} has their paths::
 
     NATSBROKER_GNATSD=/path/gnatsd-1.4.1:/path/gnatsd-0.9.4 \\
         python -m pytest tests/interop/cluster/test_classic.py
@@ -57,12 +57,15 @@ def running(
 
 
 def isOurs(mesh: Mesh, place: int) -> bool:
-    """Whether a member is a natsbroker."""
+    """Whether a member is natsbroker."""
     return mesh.members[place].flavour in OURS
 
 
 def test_reachesEveryMember(mesh: Mesh) -> None:
-    """A message at any member is heard at all members, once, in order, with its reply subject."""
+    """
+    A message published at any member is received at all members, once, in order, with its reply
+    subject.
+    """
     everywhere(mesh, COUNT, b"")
 
 
@@ -82,7 +85,7 @@ def test_headers(mesh: Mesh) -> None:
 
 
 def test_sizes(mesh: Mesh) -> None:
-    """Messages of all sizes pass whole."""
+    """Messages of all sizes pass unchanged."""
     bodies = [bytes([size % 251]) * size for size in (0, 1, 4095, 65537, 1_000_000)]
     for place, client in enumerate(mesh.clients):
         others = [other for other in mesh.clients if other is not client]
@@ -102,8 +105,8 @@ def test_requests(mesh: Mesh) -> None:
 
 def test_queues(mesh: Mesh) -> None:
     """
-    One member of a queue group with members everywhere gets each message. A natsbroker member keeps
-    it at home.
+    One member of a queue group with members everywhere gets each message. At a natsbroker member it
+    is a local one.
     """
     for place, here in enumerate(shared(mesh, COUNT, 2)):
         if isOurs(mesh, place):
@@ -112,16 +115,15 @@ def test_queues(mesh: Mesh) -> None:
 
 @pytest.mark.parametrize("place", range(3))
 def test_distantQueues(mesh: Mesh, place: int) -> None:
-    """Two groups have members elsewhere only. Each gets each message, by its weight."""
+    """
+    Two groups have members only at other servers. Each group gets each message, by its weight.
+    """
     assert all(distantQueues(mesh, place, COUNT, b"", 2))
 
 
 @pytest.mark.parametrize("how", ["unsub", "max", "leave"])
 def test_nobodyLeft(mesh: Mesh, how: str) -> None:
-    """
-    When the last subscriber has gone, for any reason, our members know that there are no
-    responders.
-    """
+    """When the last subscriber has gone, for any reason, our members report no responders."""
     subject = b"gone." + how.encode()
     for place, client in enumerate(mesh.clients):
         leaver = Client(mesh.members[place])
@@ -153,7 +155,7 @@ def test_nobodyLeft(mesh: Mesh, how: str) -> None:
 
 
 def test_urls(mesh: Mesh) -> None:
-    """Clients know where else they can connect."""
+    """Clients learn the addresses of other members."""
     for place, client in enumerate(mesh.clients):
         client.flush()
         for member in mesh.members if isOurs(mesh, place) else ():
@@ -161,12 +163,12 @@ def test_urls(mesh: Mesh) -> None:
 
 
 def test_restart(mesh: Mesh) -> None:
-    """Any member can be restarted; then everything is as before."""
+    """After a restart of any member all messages arrive again."""
     mesh.restarted(COUNT)
 
 
 def test_quietLogs(mesh: Mesh) -> None:
-    """After all that, every log has notices only."""
+    """After all these tests, every log has notices only."""
     assert mesh.complaints() == []
 
 
@@ -192,7 +194,7 @@ def started(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start]:
 
 
 def test_auto(started: Start) -> None:
-    """With a newer server, C{auto} speaks the modern dialect, headers included."""
+    """With a newer server, C{auto} uses the modern dialect, headers included."""
     first = started(OURS_FAST, AUTO)
     mesh = Mesh(
         [first, started(REAL, "", first.routePort), started(OURS_PURE, AUTO, first.routePort)]
@@ -211,7 +213,7 @@ def test_auto(started: Start) -> None:
 
 
 def test_dialledByNewer(started: Start) -> None:
-    """A newer server is refused with an error, and nothing else changes."""
+    """A newer server that dials is refused with an error, and the cluster is not affected."""
     ours = started(OURS_FAST, CLASSIC)
     newer = started(REAL, "", ours.routePort)
     newer.waitForLog("Route Error 'Rejecting connection, routes speak the classic dialect here'")
@@ -225,7 +227,10 @@ def test_dialledByNewer(started: Start) -> None:
 
 
 def test_newerIsDialled(started: Start) -> None:
-    """If we dial it, both ends refuse. We try again, since the server may be replaced."""
+    """
+    A newer server that we dial is refused by both ends, and dialled again, because it may be
+    replaced.
+    """
     newer = started(REAL, "")
     ours = started(OURS_FAST, CLASSIC, newer.routePort)
     for _ in range(2):
@@ -236,7 +241,7 @@ def test_newerIsDialled(started: Start) -> None:
 @pytest.mark.parametrize("other", [OURS_PURE, *GNATSD], ids=lambda flavour: flavour.name)
 @pytest.mark.parametrize("isFirst", [True, False], ids=["first", "last"])
 def test_tls(started: Start, tmp_path: Path, other: Flavour, isFirst: bool) -> None:
-    """Routes are encrypted from their first byte, and both ends show certificates."""
+    """Routes are encrypted from their first byte, and both ends send certificates."""
     writeCertificates(tmp_path)
     files = f"cert_file: '{tmp_path}/server.pem'\nkey_file: '{tmp_path}/server-key.pem'"
     tls = f"tls {{\n{files}\nca_file: '{tmp_path}/ca.pem'\n}}"
@@ -263,8 +268,8 @@ def test_tls(started: Start, tmp_path: Path, other: Flavour, isFirst: bool) -> N
 @pytest.mark.parametrize("other", [OURS_PURE, *GNATSD], ids=lambda flavour: flavour.name)
 def test_permissions(started: Start, other: Flavour) -> None:
     """
-    A subject without permission does not pass, and a denied subject within an allowed pattern is
-    left out.
+    A message on a denied subject does not pass, also if the denied subject is within an allowed
+    pattern.
     """
     rules = "permissions { import { deny: 'hidden.>' }, export { deny: 'closed.>' } }"
     one = started(OURS_FAST, f"{CLASSIC}\n{rules}")
@@ -311,7 +316,7 @@ def test_passwords(started: Start, other: Flavour, isFirst: bool) -> None:
 
 
 def test_migration(started: Start) -> None:
-    """A running cluster changes from one dialect to the other, member by member."""
+    """A running cluster can change from one dialect to the other, member by member."""
     one = started(OURS_FAST, CLASSIC)
     mesh = Mesh([one, started(OURS_PURE, CLASSIC, one.routePort)])
     for place in range(2):

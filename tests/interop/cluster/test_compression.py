@@ -46,7 +46,7 @@ Form = Callable[..., Mesh]
 
 
 def named(pair: tuple[Flavour, Flavour]) -> str:
-    """The name of a pair."""
+    """The name of a pair of servers."""
     return "-".join(flavour.name for flavour in pair)
 
 
@@ -88,7 +88,7 @@ def test_modes(
 @pytest.mark.parametrize("mode", ["accept", "s2_fast", "s2_auto"])
 @pytest.mark.parametrize("pair", [(OURS_FAST, OLD), (OLD, OURS_FAST)], ids=named)
 def test_withOldServer(form: Form, pair: tuple[Flavour, Flavour], mode: str) -> None:
-    """A server without compression is a member without it."""
+    """A server without compression is accepted as a member without it."""
     mesh = form(pair, mode, "")
     for member in mesh.members:
         if member.flavour is not OLD:
@@ -112,7 +112,7 @@ def test_pure(form: Form, pair: tuple[Flavour, Flavour]) -> None:
 @pytest.mark.parametrize("pair", [*PAIRS, (OURS_FAST, OURS_FAST)], ids=named)
 @pytest.mark.parametrize("more", ["pool_size: -1", "accounts: [A]"])
 def test_pools(form: Form, pair: tuple[Flavour, Flavour], more: str) -> None:
-    """Every connection is compressed, also a single one and those of accounts."""
+    """Every connection of a pool is compressed, also a single one and those of accounts."""
     mesh = form(pair, "s2_fast", "s2_fast", more)
     for member in mesh.members:
         shows(member, "routez", {FAST})
@@ -146,7 +146,7 @@ def test_tls(form: Form, pair: tuple[Flavour, Flavour], tmp_path: Path) -> None:
 def test_reload(
     form: Form, pair: tuple[Flavour, Flavour], before: str, after: str, level: str
 ) -> None:
-    """A reload changes existing routes: in place, or by connecting again."""
+    """A reload changes the compression of existing routes, in place or by reconnecting."""
     mesh = form(pair, before, "s2_fast")
     place = pair.index(OURS_FAST)
     ours = mesh.members[place]

@@ -1,5 +1,5 @@
 """
-Clients of a member of ours use the JetStream of the nats-servers in its cluster.
+Clients of our member use the JetStream of the nats-servers in its cluster.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-A link between two members that is cut, goes silent or flaps, and heals.
+A link between two members that breaks, is silent or flaps, and is restored.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ COUNT = 200
 
 class Linked:
     """
-    Two members with a proxy in between.
+    Two members with a proxy between them.
 
     @ivar mesh: the members: the one that is dialled, and the one that dials.
-    @ivar proxy: what passes between them.
+    @ivar proxy: the proxy.
     """
 
     def __init__(self, mesh: Mesh, proxy: Proxy) -> None:
@@ -56,7 +56,8 @@ class Linked:
 
     def check(self) -> None:
         """
-        Once they hear each other, everything passes exactly once, in order, in both directions.
+        Wait until both are connected, and check that everything passes exactly once, in order, in
+        both directions.
         """
         self.mesh.form()
         one, two = self.mesh.clients
@@ -80,7 +81,8 @@ class Linked:
 
     def isApart(self) -> bool:
         """
-        Whether a request at each member finds no responder at the other. Old servers are not asked.
+        Whether a request at each member has no responders at the other. Old servers, which do not
+        report that, are skipped.
         """
         pairs = zip(self.mesh.members, self.mesh.clients, strict=True)
         for client in self.mesh.clients:
@@ -105,7 +107,7 @@ class Linked:
 def running(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Linked]:
-    """Two members. One of them dials the other through a proxy."""
+    """Two members, one of which dials the other through a proxy."""
     dialled, dialling, dialect = request.param
     yield from _linked(dialled, dialling, dialect, tmp_path_factory.mktemp("links"))
 
@@ -155,7 +157,10 @@ def linked(running: Linked, request: pytest.FixtureRequest) -> Linked:
 
 
 def test_cut(linked: Linked) -> None:
-    """A link that is cut is out of matching, and whole again when it is back."""
+    """
+    The interest of a member whose link breaks is removed, and all messages pass when the link is
+    restored.
+    """
     linked.check()
     linked.proxy.cut(refuse=True)
     deadline = time.monotonic() + PATIENCE
@@ -178,7 +183,7 @@ def test_flapping(linked: Linked) -> None:
 
 
 def test_silentLink(linked: Linked) -> None:
-    """A link without traffic is given up by both ends, and opened again."""
+    """A link without traffic is closed by both ends, and opened again."""
     linked.check()
     linked.proxy.silence()
     deadline = time.monotonic() + PATIENCE
@@ -190,7 +195,7 @@ def test_silentLink(linked: Linked) -> None:
 
 
 def test_quietLogs(linked: Linked) -> None:
-    """After all that, the logs complain of lost connections only."""
+    """After all these tests, the logs report only lost connections."""
     stale = ["Stale Connection", "i/o timeout", "connection reset", "Router connection closed"]
     if any(member.flavour in (REAL, *GNATSD) for member in linked.mesh.members):
         # These dial a peer that has dialled them, when the connection is lost, without a password:

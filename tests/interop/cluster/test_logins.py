@@ -1,6 +1,6 @@
 """
-The logins of routes and gateways: passwords that are stored as hashes, and users or hosts that
-certificates name. Each of natsbroker and nats-server dials the other.
+The logins of routes and gateways: passwords that are stored as hashes, and users that certificates
+name. natsbroker and nats-server dial each other.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PAGES = ["-m", "-1"]
 
 def portOf(server: Server) -> int:
     """
-    @return: where a server listens for routes or gateways.
+    @return: the port of a server for routes or gateways.
     """
     lines = server.waitForLog(r"Listening for (?:route|gateways?) connections on \S+:(\d+)")
     return int(lines[1])
@@ -51,7 +51,7 @@ def portOf(server: Server) -> int:
 
 def isLetIn(ear: Server, mouth: Server, name: str) -> bool:
     """
-    @return: whether a server that dials another is let in, as soon as that is clear.
+    @return: whether a server that dials another is accepted, once that is decided.
     """
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
@@ -66,7 +66,9 @@ def isLetIn(ear: Server, mouth: Server, name: str) -> bool:
 @pytest.mark.parametrize("kind", ["cluster", "gateway"])
 @FLAVOURS
 def test_hash(listener: Flavour, dialler: Flavour, kind: str, startServer: StartServer) -> None:
-    """A peer sends the password whose hash the listener has. Other passwords are refused."""
+    """
+    A peer is accepted with the password whose hash the listener has, and refused with any other.
+    """
     login = f'authorization {{ user: u, password: "{blowfish("bar", b"2a")}", timeout: 5 }}'
     ear = startServer(listener, f"server_name: ear\n{LISTENER[kind].format(login)}", PAGES)
     for password, isRight in (("baz", False), ("bar", True)):

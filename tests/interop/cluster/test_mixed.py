@@ -1,6 +1,6 @@
 """
-Clusters of natsbroker and nats-server, three at a time, of which the last two were told of the
-first. Every message is accounted for, and real servers have nothing to complain of.
+Clusters of natsbroker and nats-server, three members each, where the settings of all name only the
+first. Every message is accounted for, and nats-servers log no warnings.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ def running(
 
 
 def test_reachesEveryMember(mesh: Mesh) -> None:
-    """A message at any member is heard at all members, once, in order, with headers and reply."""
+    """
+    A message published at any member is received at all members, once, in order, with headers and
+    reply subject.
+    """
     everywhere(mesh, COUNT)
 
 
@@ -49,8 +52,8 @@ def test_requests(mesh: Mesh) -> None:
 
 def test_queues(mesh: Mesh) -> None:
     """
-    One member of a queue group with members everywhere gets each message. A natsbroker member keeps
-    it at home.
+    One member of a queue group with members everywhere gets each message. At a natsbroker member it
+    is a local one.
     """
     for place, here in enumerate(shared(mesh, COUNT)):
         if mesh.members[place].flavour in OURS:
@@ -58,16 +61,16 @@ def test_queues(mesh: Mesh) -> None:
 
 
 def test_distantQueues(mesh: Mesh) -> None:
-    """Two groups have members elsewhere only. Each gets each message, by its weight."""
+    """
+    Two groups have members only at other servers. Each group gets each message, by its weight.
+    """
     *first, second = distantQueues(mesh, 0, COUNT)
     assert any(first) and second
 
 
 @pytest.mark.parametrize("how", ["unsub", "max", "leave"])
 def test_nobodyLeft(mesh: Mesh, how: str) -> None:
-    """
-    When the last subscriber has gone, for any reason, the others know that there are no responders.
-    """
+    """When the last subscriber has gone, for any reason, the other members report no responders."""
     subject = b"gone." + how.encode()
     for place, client in enumerate(mesh.clients):
         leaver = Client(mesh.members[place])
@@ -98,7 +101,7 @@ def test_nobodyLeft(mesh: Mesh, how: str) -> None:
 
 
 def test_accounts(mesh: Mesh) -> None:
-    """Accounts do not hear each other, wherever they are."""
+    """Messages of one account do not reach another, at any member."""
     strangers = [Client(member, "b") for member in mesh.members]
     ears = [stranger.subscribe(b">") for stranger in strangers]
     own = [client.subscribe(b"secret") for client in mesh.clients]
@@ -124,7 +127,7 @@ def test_accounts(mesh: Mesh) -> None:
 
 
 def test_urls(mesh: Mesh) -> None:
-    """Clients know where else they can connect."""
+    """Clients learn the addresses of other members."""
     for client in mesh.clients:
         client.flush()
         for member in mesh.members:
@@ -132,10 +135,10 @@ def test_urls(mesh: Mesh) -> None:
 
 
 def test_restart(mesh: Mesh) -> None:
-    """Any member can be restarted; then everything is as before."""
+    """After a restart of any member all messages arrive again."""
     mesh.restarted(COUNT)
 
 
 def test_quietLogs(mesh: Mesh) -> None:
-    """After all that, every log has notices only."""
+    """After all these tests, every log has notices only."""
     assert mesh.complaints() == []

@@ -1,5 +1,5 @@
 """
-The monitoring pages of members about their cluster: natsbroker beside nats-server.
+The monitoring pages of members about their cluster, compared with nats-server's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PERMISSIONS = 'permissions { import: ["foo", "sync", "$SYS.>"], export: {deny: "
 @pytest.fixture(scope="module")
 def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
     """
-    One natsbroker that a nats-server dialled, each with two subscriptions, and a message in both
+    A natsbroker that a nats-server dialled, each with two subscriptions, and a message in both
     directions.
     """
     made = formed((OURS_FAST, REAL), tmp_path_factory.mktemp("monitored"), PERMISSIONS, TEMPLATE)
@@ -52,9 +52,7 @@ def pages(mesh: Mesh, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def rows(page: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """
-    The rows of a page: the one of the system account, the one with account A, and another.
-    """
+    """The rows of a page: that of the system account, that with account A, and another."""
     results: dict[str, dict[str, Any]] = {}
     for row in page["routes"]:
         isOurs = row["subscriptions"] and "account" not in row
@@ -65,7 +63,9 @@ def rows(page: dict[str, Any]) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("path", ["/routez", "/routez?subs=1", "/routez?subs=detail"])
 @pytest.mark.parametrize("which", ["A", "idle"])
 def test_sameKeys(path: str, which: str, mesh: Mesh) -> None:
-    """Page and rows have the same keys, in the same order, with values of the same types."""
+    """
+    The page and its rows have the same keys, in the same order, with values of the same types.
+    """
     ours, real = pages(mesh, path)
     difference = Difference(path, set(), set(), [], [])
     difference.compare(rows(real)[which], rows(ours)[which], which)
@@ -75,14 +75,14 @@ def test_sameKeys(path: str, which: str, mesh: Mesh) -> None:
 
 
 def test_systemAccount(mesh: Mesh) -> None:
-    """The system account has a route of its own on both sides, and is named there."""
+    """The system account has a route of its own on both sides, and the page names it."""
     ours, real = (rows(page)["system"] for page in pages(mesh, "/routez"))
     assert list(ours) == list(real)
     assert ours["account"] == real["account"] == "$SYS"
 
 
 def test_sameValues(mesh: Mesh) -> None:
-    """The pages of both ends agree on names and on the counted messages."""
+    """The pages of both ends have the same names and counts of messages."""
     ours, real = pages(mesh, "/routez?subs=detail")
     assert ours["num_routes"] == real["num_routes"] == len(ours["routes"]) == 4
     for page, other in ((ours, real), (real, ours)):
@@ -99,7 +99,7 @@ def test_sameValues(mesh: Mesh) -> None:
 
 
 def test_subscriptions(mesh: Mesh) -> None:
-    """The subscriptions of the peer are listed, with nats-server's sids."""
+    """The subscriptions of the peer are shown with nats-server's sids."""
     ours, real = (
         rows(page)["A"]["subscriptions_list_detail"] for page in pages(mesh, "/routez?subs=detail")
     )
@@ -115,7 +115,7 @@ def test_subscriptions(mesh: Mesh) -> None:
 
 
 def test_varz(mesh: Mesh) -> None:
-    """C{/varz} counts routes and members, and shows the block."""
+    """C{/varz} has the counts of routes and members, and the settings of the block."""
     ours, real = pages(mesh, "/varz")
     assert (ours["routes"], ours["remotes"]) == (real["routes"], real["remotes"]) == (4, 1)
     here, there = ours["cluster"], real["cluster"]
@@ -140,14 +140,14 @@ def test_invalidParameters(mesh: Mesh) -> None:
     "page", ["/varz", "/connz?subs=1&auth=1", "/accountz?acc=A", "/accstatz", "/subsz?subs=1"]
 )
 def test_pages(page: str, mesh: Mesh) -> None:
-    """Other pages have the same places in a cluster, too."""
+    """Other pages have nats-server's keys in a cluster too."""
     ours, real = pages(mesh, page)
     assertSamePlaces({"data": real}, {"data": ours}, HERE, EXTRA)
 
 
 @pytest.mark.parametrize("page", ["STATSZ", "VARZ", "ROUTEZ", "CONNZ", "ACCOUNTZ", "SUBSZ"])
 def test_requests(page: str, mesh: Mesh) -> None:
-    """The answers to requests, which any member passes on, have the same keys."""
+    """The answers to monitoring requests that pass through another member have the same keys."""
     answers = []
     for member in mesh.members:
         asker = AskingClient(member, "s")
@@ -159,7 +159,7 @@ def test_requests(page: str, mesh: Mesh) -> None:
 
 
 def test_statsz(mesh: Mesh) -> None:
-    """The short status counts each route of the pool, as C{/routez}."""
+    """The statistics of a server count each route of the pool, as C{/routez} does."""
     (member, _) = mesh.members
     asker = AskingClient(member, "s")
     number = member.monitor("/varz")["server_id"]
@@ -174,9 +174,7 @@ def test_statsz(mesh: Mesh) -> None:
 
 @pytest.mark.parametrize("expected", CLUSTER, ids=str)
 def test_readers(expected: ExpectedAnswer, mesh: Mesh) -> None:
-    """
-    The members that monitoring tools read of routes are there, with the types that they expect.
-    """
+    """The keys that monitoring tools read of routes exist, with the types that they expect."""
     for member in mesh.members:
         assert expected.problems(readBy(member, expected)) == []
 

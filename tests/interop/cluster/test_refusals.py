@@ -1,6 +1,6 @@
 """
-Peers that are not members, or that are faulty: natsbroker answers them like nats-server, byte by
-byte.
+Peers that are not members, or that are faulty: natsbroker answers them byte for byte as
+nats-server.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LOGIN = {"user": "u", "pass": "p"}
 
 def connect(**changes: Any) -> bytes:
     """
-    @return: a CONNECT line of somebody who knows the password.
+    @return: a CONNECT line with the right password.
     """
     return b"CONNECT %b\r\n" % json.dumps({**CONNECT, **LOGIN, **changes}).encode()
 
@@ -92,7 +92,7 @@ OTHER = {"client's operation": _IGNORED, "classic interest": _IGNORED}
 
 @pytest.fixture(scope="module")
 def judges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Member]]:
-    """A nats-server and a natsbroker, each of its own cluster."""
+    """A nats-server and a natsbroker, each in a cluster of its own."""
     made: list[Member] = []
     try:
         for flavour in (REAL, OURS_FAST):
@@ -107,7 +107,7 @@ def judges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Member]]:
 
 def heard(member: Member, data: bytes) -> list[bytes]:
     """
-    @return: the lines with which a member answers, without those that it sends anyway.
+    @return: the lines with which a member answers, without those that it always sends.
     """
     with socket.create_connection(("127.0.0.1", member.routePort), PATIENCE) as peer:
         peer.settimeout(PATIENCE)
@@ -130,8 +130,8 @@ def heard(member: Member, data: bytes) -> list[bytes]:
 @pytest.mark.parametrize("name", SENT)
 def test_same(name: str, judges: list[Member]) -> None:
     """
-    Each answer is nats-server's. Each peer has another name. Otherwise a server could still see the
-    previous peer, and close the next one because of its name.
+    Each answer is nats-server's. Each peer has another name, because a server may still know the
+    previous peer, and would close one with the same name.
     """
     number = b"%d" % list(SENT).index(name)
     data = re.sub(rb'"(PEER|peer)"', rb'"\g<1>' + number + b'"', SENT[name])

@@ -45,7 +45,7 @@ def form(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Form]:
 
 def within(deadline: float) -> None:
     """
-    @raise TimeoutError: if it is too late.
+    @raise TimeoutError: if the time is over.
     """
     if time.monotonic() > deadline:
         raise TimeoutError("it does not come to pass")
@@ -54,7 +54,8 @@ def within(deadline: float) -> None:
 
 def exchanged(mesh: Mesh, subject: bytes, user: str = "a", count: int = 50) -> None:
     """
-    Each client of an account publishes a message, and each receives all of them, once and in order.
+    Publish a message from each client of an account, and check that all clients receive all
+    messages, once and in order.
     """
     deadline = time.monotonic() + 10.0
     clients = [Client(member, user) for member in mesh.members]
@@ -92,7 +93,7 @@ def exchanged(mesh: Mesh, subject: bytes, user: str = "a", count: int = 50) -> N
     ids=lambda p: f"{p[0].name}-{p[1].name}",
 )
 def test_tls(form: Form, pair: tuple[Flavour, Flavour], tmp_path: Path) -> None:
-    """Routes are encrypted, and both ends show certificates."""
+    """Routes are encrypted, and both ends send certificates."""
     writeCertificates(tmp_path)
     mesh = form(
         pair,
@@ -129,7 +130,7 @@ def test_otherName(dialled: Flavour, tmp_path: Path, request: pytest.FixtureRequ
 
 @eachPair
 def test_dedicated(form: Form, pair: tuple[Flavour, Flavour]) -> None:
-    """Accounts have connections of their own, beside three in common and the system account's."""
+    """Accounts may have routes of their own, besides the pool of three and the system account's."""
     mesh = form(pair, "accounts: [A], pool_size: 3")
     exchanged(mesh, b"own")
     exchanged(mesh, b"shared", "b")
@@ -141,7 +142,7 @@ def test_dedicated(form: Form, pair: tuple[Flavour, Flavour]) -> None:
 
 @eachPair
 def test_differentPools(form: Form, pair: tuple[Flavour, Flavour]) -> None:
-    """Pools need not be of one size."""
+    """Pools of different sizes work together."""
     mesh = form(pair, {"n0": "pool_size: 2", "n1": "pool_size: 5"})
     exchanged(mesh, b"a")
     exchanged(mesh, b"b", "b")
@@ -150,7 +151,7 @@ def test_differentPools(form: Form, pair: tuple[Flavour, Flavour]) -> None:
 
 @eachPair
 def test_noPool(form: Form, pair: tuple[Flavour, Flavour]) -> None:
-    """A pool is not needed."""
+    """A cluster works without a pool."""
     mesh = form(pair, "pool_size: -1")
     exchanged(mesh, b"a")
     exchanged(mesh, b"b", "b")
@@ -160,7 +161,7 @@ def test_noPool(form: Form, pair: tuple[Flavour, Flavour]) -> None:
 @pytest.mark.parametrize("mode", ["s2_fast", "s2_auto"])
 @eachPair
 def test_compression(form: Form, pair: tuple[Flavour, Flavour], mode: str) -> None:
-    """A real server that would compress is a member without compression."""
+    """A nats-server that offers compression is accepted as a member without it."""
     blocks = {"real": f"compression: {mode}", "ours-fast": "compression: accept"}
     mesh = form(pair, {f"n{place}": blocks[flavour.name] for place, flavour in enumerate(pair)})
     exchanged(mesh, b"plain")
@@ -169,7 +170,10 @@ def test_compression(form: Form, pair: tuple[Flavour, Flavour], mode: str) -> No
 
 @eachPair
 def test_sameName(pair: tuple[Flavour, Flavour], tmp_path: Path) -> None:
-    """Two servers with one name form no cluster. The first one that notices logs the reason."""
+    """
+    Two servers with the same name do not form a cluster, and the first one that notices logs the
+    reason.
+    """
     homes = [tmp_path / name for name in ("one", "two")]
     members: list[Member] = []
     try:
@@ -195,8 +199,8 @@ def test_sameName(pair: tuple[Flavour, Flavour], tmp_path: Path) -> None:
 @pytest.mark.parametrize("hub", [REAL, OLD], ids=lambda flavour: flavour.name)
 def test_leafnodes(hub: Flavour, tmp_path: Path) -> None:
     """
-    A client behind a leafnode of a nats-server member and our clients receive each other's
-    messages: plain ones, in queue groups, with headers and a reply, until the leafnode leaves.
+    A client behind a leafnode of a nats-server member exchanges messages with our clients: plain
+    ones, in queue groups, with headers and a reply, until the leafnode disconnects.
     """
     headers = b"NATS/1.0\r\nA: b\r\n\r\n"
     homes = [tmp_path / name for name in ("hub", "ours", "leaf")]
@@ -252,7 +256,7 @@ def test_leafnodes(hub: Flavour, tmp_path: Path) -> None:
 
 @eachPair
 def test_permissions(form: Form, pair: tuple[Flavour, Flavour]) -> None:
-    """A subject that may not pass does not, whichever side forbids it."""
+    """A denied subject does not pass, whichever side denies it."""
     mesh = form(
         pair,
         {
@@ -277,7 +281,7 @@ def test_permissions(form: Form, pair: tuple[Flavour, Flavour]) -> None:
 
 @eachPair
 def test_reload(form: Form, pair: tuple[Flavour, Flavour]) -> None:
-    """When an account of nats-server gets its own connection, natsbroker does the same."""
+    """When a reload gives an account of nats-server its own route, natsbroker does the same."""
     mesh = form(pair, "pool_size: 3")
     exchanged(mesh, b"before", "b")
     real = next(member for member in mesh.members if member.flavour is REAL)
@@ -290,7 +294,7 @@ def test_reload(form: Form, pair: tuple[Flavour, Flavour]) -> None:
 
 @eachPair
 def test_lameDuck(form: Form, pair: tuple[Flavour, Flavour]) -> None:
-    """The clients of other members are no longer told the address of a member that leaves."""
+    """In lame duck mode, clients of other members no longer get the address of the member."""
     mesh = form(pair, "")
     for place, member in enumerate(mesh.members):
         other = mesh.clients[1 - place]

@@ -18,8 +18,8 @@ ACCOUNT = "J { users: [ {user: j, password: j} ], jetstream: enabled }"
 @pytest.mark.parametrize("flavour", [OURS_FAST, OURS_PURE], ids=lambda flavour: flavour.name)
 def test_behindAGateway(flavour: Flavour, tmp_path: Path) -> None:
     """
-    A JetStream behind a gateway works beside servers that count our gateway among the voters for a
-    leader, and that have no stream yet.
+    A JetStream behind a gateway can be used beside servers that count our gateway among the voters
+    for a leader, and that have no stream yet.
     """
     sites: list[Site] = []
     real = Plan(REAL, "GB", top=storage(), accounts=ACCOUNT)

@@ -1,6 +1,6 @@
 """
-Connections between clusters end, and servers come and go. A message that is published over an
-existing connection arrives once, and afterwards every message does again.
+Connections between clusters that end, and servers that restart. A message that is published over an
+existing connection arrives once, and after an interruption every message does again.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def form(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Form]:
 
 def exchanged(world: World, subject: bytes) -> None:
     """
-    Each client publishes a message, and each receives all, once and in order. A queue group does
-    too.
+    Publish a message from each client, and check that all clients receive all messages, once and in
+    order, and that a queue group does too.
     """
     count = 50
     ears = [client.subscribe(subject) for client in world.clients]
@@ -81,7 +81,7 @@ def exchanged(world: World, subject: bytes) -> None:
     ids=lambda value: value.name if isinstance(value, Flavour) else ("dialled", "dials")[value],
 )
 def test_restart(form: Form, peer: Flavour, dialler: int) -> None:
-    """A side that restarts is found again by the other."""
+    """A cluster that restarts is connected again."""
     flavours = [peer, OURS_FAST] if dialler else [OURS_FAST, peer]
     world = form([Plan(flavours[0], "GA"), Plan(flavours[1], "GB", ["GA"])])
     exchanged(world, b"before")
@@ -93,7 +93,7 @@ def test_restart(form: Form, peer: Flavour, dialler: int) -> None:
 
 
 def switched(site: Site, gateway: str) -> str:
-    """The mode in which a server sends to a cluster."""
+    """The mode in which a server sends to another cluster."""
     return str(site.modes().get(gateway, {}).get("interest_mode", ""))
 
 
@@ -104,14 +104,14 @@ FAR, NEAR = b"far ", b"near "
 
 class Publisher(threading.Thread):
     """
-    Publishes on many subjects, of which few are wanted, until it is stopped.
+    Publishes on many subjects, only a few of which are wanted, until it is stopped.
 
-    @ivar sent: how many of the wanted ones it has sent.
+    @ivar sent: the number of wanted messages sent.
     """
 
     def __init__(self, site: Site, name: bytes = b"") -> None:
         """
-        @param name: stands before the number in its messages.
+        @param name: the text before the number in its messages.
         """
         super().__init__(daemon=True)
         self._client = Client(site)
@@ -120,7 +120,7 @@ class Publisher(threading.Thread):
         self.sent = 0
 
     def run(self) -> None:
-        """Publish."""
+        """Publish until stopped."""
         number = 0
         while not self._isOver:
             for _ in range(20):
@@ -134,7 +134,7 @@ class Publisher(threading.Thread):
             time.sleep(0.002)
 
     def finish(self) -> None:
-        """Stop."""
+        """Stop publishing."""
         self._isOver = True
         self.join()
         self._client.flush()
@@ -143,9 +143,9 @@ class Publisher(threading.Thread):
 
 def test_switchUnderLoad(form: Form) -> None:
     """
-    One cluster sends more than a thousand unwanted subjects, and the other one switches to
-    announcing all interest. Meanwhile interest comes and goes. No message that was wanted all the
-    time is lost or doubled, and no message for a group is either.
+    A cluster that gets more than a thousand unwanted subjects switches to announcing all interest,
+    while interest changes. No message that was wanted all the time is lost or doubled, and no
+    message for a group is either.
     """
     begins = 'interest { plugin: "switching" }'
     world = form([Plan(OURS_FAST, "GA", more=begins), Plan(OURS_PURE, "GB", ["GA"], more=begins)])
@@ -181,8 +181,8 @@ def test_switchUnderLoad(form: Form) -> None:
 )
 def test_cutWhileSwitching(peer: Flavour, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """
-    The connections are cut repeatedly while interest is sent and changes. A cut loses at most
-    consecutive messages. No message comes twice or late, traffic within the cluster is not
+    While interest is sent and changes, the connections break repeatedly. A break loses at most
+    consecutive messages, no message comes twice or late, traffic within the cluster is not
     affected, and afterwards all wanted messages arrive, those of a group too.
     """
     plans = [Plan(OURS_FAST, "GA"), Plan(peer, "GB", ["GA"])]
@@ -212,9 +212,7 @@ def _home(path: Path, name: str) -> Path:
 
 
 def _numbered(bodies: list[bytes], name: bytes) -> list[int]:
-    """
-    The numbers behind a name.
-    """
+    """The numbers of the messages with a name."""
     return [int(body[len(name) :]) for body in bodies if body.startswith(name)]
 
 
@@ -254,7 +252,7 @@ def _cutAndHeal(world: World, proxy: Proxy) -> None:
 
 
 def test_silentConnection(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """A connection that is up but silent is given up, and dialled again."""
+    """A connection that is open but silent is closed, and dialled again."""
     top = 'ping_interval: "300ms", ping_max: 2'
     plans = [Plan(OURS_FAST, "GA", top=top), Plan(OURS_FAST, "GB", ["GA"], top=top)]
     sites = started(plans[:1], _home(tmp_path, "first"))

@@ -1,7 +1,7 @@
 """
-The messages of a gateway to a cluster that does not want them, counted on the wire, and the report
-of too many. The test plays the other cluster. nats-server 2.15 is not tested, since it no longer
-begins in optimistic mode.
+Messages of a gateway to a cluster that does not want them, counted on the wire, and refusals of too
+many subjects. The test plays the other cluster. nats-server 2.15 is not tested, because it no
+longer begins in optimistic mode.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tests.interop.servers import OURS, OURS_FAST, Flavour
 
 @pytest.fixture(params=OURS if EVERYTHING else [OURS_FAST], ids=lambda pair: pair.name)
 def flavour(request: pytest.FixtureRequest) -> Flavour:
-    """With the compiled lane, and in the long form without."""
+    """Our server with the compiled lane, and in long runs without it too."""
     chosen: Flavour = request.param
     return chosen
 
 
 @pytest.fixture
 def fake() -> Iterator[FakeGateway]:
-    """The other cluster."""
+    """The cluster that the test plays."""
     with FakeGateway("GB") as gateway:
         yield gateway
 
@@ -36,7 +36,7 @@ def fake() -> Iterator[FakeGateway]:
 def site(
     flavour: Flavour, fake: FakeGateway, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Site]:
-    """A server that dials the test."""
+    """A server that dials the test's cluster."""
     plan = Plan(flavour, "GA", ["GB"], more="interest { switch_after: 20 }")
     server = Site(plan, tmp_path, "one", {"GB": fake.port}, None)
     showLogs(request.node, server)
@@ -46,12 +46,12 @@ def site(
 
 
 def subjects(wire: Wire) -> list[bytes]:
-    """The subjects in account A of the messages that have come."""
+    """The subjects of the messages in account A that have arrived."""
     return [frame.split()[2] for frame in wire.heard(b"RMSG A ")]
 
 
 def published(client: Client, wire: Wire, *names: bytes) -> None:
-    """Publish a message, and wait for it if it is expected."""
+    """Publish messages, and wait for a last one that is wanted."""
     for name in names:
         client.publish(name, b"x")
     client.publish(b"end", b"x")
@@ -60,12 +60,12 @@ def published(client: Client, wire: Wire, *names: bytes) -> None:
 
 
 class TestSending:
-    """Messages to the test."""
+    """Messages that the server sends to the test."""
 
     def test_optimistic(self, site: Site, fake: FakeGateway) -> None:
         """
-        Each message is sent until its subject is refused, and none afterwards. So each subject is
-        sent once if it is refused at once. A subject whose refusal is withdrawn is sent again.
+        Each message is sent until its subject is refused, and later again if the refusal is
+        withdrawn. A subject that is refused at once is sent once.
         """
         wire, client = fake.accept(), Client(site)
         names = [b"s.%d" % number for number in range(20)]
@@ -88,8 +88,8 @@ class TestSending:
 
     def test_account(self, site: Site, fake: FakeGateway) -> None:
         """
-        Messages of an account without interest are not sent, and those of others are. Interest may
-        come back.
+        Messages of a refused account are not sent, and those of others are, until there is interest
+        in the account again.
         """
         wire, client, other = fake.accept(), Client(site), Client(site, "b")
         client.publish(b"one", b"x")
@@ -113,7 +113,7 @@ class TestSending:
         other.close()
 
     def test_interestOnly(self, site: Site, fake: FakeGateway) -> None:
-        """A cluster that promises to announce all interest is sent only what it asked for."""
+        """A cluster that announces all interest gets only messages that it subscribed to."""
         wire, client = fake.accept(gateway_iom=True), Client(site)
         wire.say(command("GB", 2, b"A") + b"RS+ A end\r\nRS+ A a.*\r\n" + command("GB", 3, b"A"))
         wire.pong()
@@ -126,7 +126,9 @@ class TestSending:
         client.close()
 
     def test_switch(self, site: Site, fake: FakeGateway) -> None:
-        """Between the two commands all messages are sent. After them only wanted ones are."""
+        """
+        All messages are sent between the two commands of a switch, and only wanted ones after it.
+        """
         wire, client = fake.accept(), Client(site)
         published(client, wire, b"a", b"b")
         wire.say(b"RS- A a\r\nRS- A b\r\n" + command("GB", 2, b"A") + b"RS+ A b\r\nRS+ A end\r\n")
@@ -144,8 +146,8 @@ class TestSending:
 
     def test_queues(self, site: Site, fake: FakeGateway) -> None:
         """
-        A group in the other cluster gets messages that have no member here. Both clusters get plain
-        messages.
+        A group in the other cluster gets messages for which there is no local member. Plain
+        messages go to both clusters.
         """
         wire, client = fake.accept(), Client(site)
         wire.say(b"RS+ A work g 1\r\nRS+ A work h 1\r\n")
@@ -172,10 +174,10 @@ class TestSending:
 
 
 class TestTelling:
-    """The lines that the test gets when it sends."""
+    """The interest that the server sends to the test."""
 
     def test_refusals(self, site: Site, fake: FakeGateway) -> None:
-        """A subject that is not wanted is refused once, by itself or with its account."""
+        """An unwanted subject is refused once, alone or with its account."""
         fake.accept()
         wire, client = fake.dial(site.gatewayPort), Client(site)
         wire.say(b"RMSG A one 1\r\nx\r\nRMSG A two 1\r\nx\r\nRMSG NOPE one 1\r\nx\r\n")
@@ -198,8 +200,8 @@ class TestTelling:
 
     def test_queues(self, site: Site, fake: FakeGateway) -> None:
         """
-        Queue groups are announced at once, with a weight of one. A group that is not chosen gets
-        nothing.
+        Queue groups are announced at once, with a weight of one. A group that the sender has not
+        chosen gets nothing.
         """
         client = Client(site)
         members = [client.subscribe(b"work.*", b"g") for _ in range(2)]
@@ -217,8 +219,7 @@ class TestTelling:
         client.close()
 
     def test_switch(self, site: Site, fake: FakeGateway) -> None:
-        """The sender of too many unwanted subjects receives all interest, and from then on every
-        change."""
+        """A sender of too many unwanted subjects gets all interest, and later every change."""
         client = Client(site)
         ears = [client.subscribe(b"ear.%d" % number) for number in range(3)]
         fake.accept()

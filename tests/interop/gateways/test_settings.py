@@ -1,5 +1,5 @@
 """
-The settings of a C{gateway} block, between natsbroker and nats-server, and the errors of rejected
+The keys of a C{gateway} block, between natsbroker and nats-server, and the errors for refused
 peers.
 """
 
@@ -27,15 +27,13 @@ BOTH = pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda flavour:
 
 @pytest.fixture
 def fake() -> Iterator[FakeGateway]:
-    """A cluster that is the test."""
+    """The cluster that the test plays."""
     with FakeGateway("GB") as gateway:
         yield gateway
 
 
 class Started:
-    """
-    Starts servers that are stopped with the test.
-    """
+    """Starts servers that are stopped after the test."""
 
     def __init__(self, request: pytest.FixtureRequest, directory: Path) -> None:
         self._request = request
@@ -84,7 +82,7 @@ REFUSED = [
 def test_rejectedPeerGetsNatsServersError(
     flavour: Flavour, start: Started, fake: FakeGateway
 ) -> None:
-    """A rejected peer gets the same error as from nats-server, and is closed."""
+    """A refused peer gets the same error as from nats-server, and is disconnected."""
     ports = {"GB": fake.port}
     (site,) = start(Plan(flavour, "GA", ["GB"], more="reject_unknown: true"), ports=ports)
     for said, errors in REFUSED:
@@ -97,7 +95,7 @@ def test_rejectedPeerGetsNatsServersError(
 
 @BOTH
 def test_wrongGateway(flavour: Flavour, start: Started, fake: FakeGateway) -> None:
-    """A dialler that finds another cluster reports that."""
+    """A server that dials a cluster with another name than expected reports that."""
     start(Plan(flavour, "GA", ["GC"]), ports={"GC": fake.port})
     wire = fake.answer()
     wire.say(info("GB", fake.port))
@@ -112,7 +110,7 @@ def test_wrongGateway(flavour: Flavour, start: Started, fake: FakeGateway) -> No
     ids=lambda pair: "-".join(flavour.name for flavour in pair),
 )
 def test_tls(pair: tuple[Flavour, Flavour], tmp_path: Path, start: Started) -> None:
-    """Connections are encrypted, and both ends show certificates."""
+    """Connections are encrypted, and both ends send certificates."""
     writeCertificates(tmp_path)
     block = (
         f"tls {{ cert_file: '{tmp_path}/server.pem', key_file: '{tmp_path}/server-key.pem', "
@@ -127,7 +125,7 @@ def test_tls(pair: tuple[Flavour, Flavour], tmp_path: Path, start: Started) -> N
 
 @pytest.mark.parametrize("dialled", [OURS_FAST, REAL], ids=lambda flavour: flavour.name)
 def test_otherName(dialled: Flavour, tmp_path: Path, start: Started) -> None:
-    """A peer with the certificate of another host is rejected."""
+    """A peer with the certificate of another host is refused."""
     writeCertificates(tmp_path)
     block = "tls {{ cert_file: '{0}/{1}.pem', key_file: '{0}/{1}-key.pem', ca_file: '{0}/ca.pem' }}"
     one, two = start(
@@ -140,7 +138,7 @@ def test_otherName(dialled: Flavour, tmp_path: Path, start: Started) -> None:
 
 
 def test_unknown(start: Started) -> None:
-    """A cluster that is not on the list is neither accepted nor dialled, even after gossip."""
+    """A cluster that is not configured is neither accepted nor dialled, even after gossip."""
     strict, other = start(
         Plan(OURS_FAST, "GA", more="reject_unknown_cluster: true"), Plan(REAL, "GB", ["GA"])
     )
@@ -149,7 +147,7 @@ def test_unknown(start: Started) -> None:
 
 
 def test_implicitForgotten(start: Started) -> None:
-    """A cluster from gossip that has gone for good is not dialled for ever."""
+    """A cluster from gossip that has stopped for good is not dialled for ever."""
     one, two = start(Plan(OURS_FAST, "GA"), Plan(OURS_FAST, "GB", ["GA"]))
     until(lambda: one.modes(), "it is dialled back")
     two.stop()
@@ -165,9 +163,7 @@ NAMES = ("outbound_gateways", "inbound_gateways", "feature_flags", "http_req_sta
 
 
 def keysOf(page: Any) -> set[str]:
-    """
-    The places of a page.
-    """
+    """The paths of all keys of a page."""
     return {place.partition(":")[0] for place in placesOf(page, NAMES)}
 
 
@@ -176,7 +172,7 @@ EXTRA = {"switches", "last_switch"}
 
 
 def answered(site: Site) -> Any:
-    """The short status of a server."""
+    """The statistics of a server."""
     asker = AskingClient(site, "s")
     number = site.monitor("/varz")["server_id"]
     stats = asker.answers(f"$SYS.REQ.SERVER.{number}.STATSZ")["statsz"]
@@ -185,7 +181,7 @@ def answered(site: Site) -> Any:
 
 
 def test_pages(tmp_path: Path) -> None:
-    """The pages have the keys that nats-server's have, and the same settings."""
+    """The pages have nats-server's keys, and the same settings."""
     system = "$SYS { users: [ {user: s, password: s} ] }"
     plans = [
         Plan(OURS_FAST, "GA", ["GB"], accounts=system),
@@ -221,7 +217,7 @@ def test_pages(tmp_path: Path) -> None:
 
 
 def test_reload(start: Started) -> None:
-    """A reload brings an account; a change of gateways needs a restart."""
+    """A reload may add an account, while a change of gateways needs a restart."""
     one, two = start(Plan(OURS_FAST, "GA"), Plan(OURS_FAST, "GB", ["GA"]))
     world = World([one, two])
     world.sync()

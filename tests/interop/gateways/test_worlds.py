@@ -1,6 +1,6 @@
 """
 Super-clusters of natsbroker and nats-server, dialled from either side. Every message is accounted
-for, and nobody has anything to complain of.
+for, and no server logs a warning.
 """
 
 from __future__ import annotations
@@ -67,14 +67,17 @@ def world(running: World, request: pytest.FixtureRequest) -> World:
 
 
 def test_reachesEveryBroker(world: World) -> None:
-    """A message at any broker is heard at all brokers, once, in order, with headers and reply."""
+    """
+    A message published at any broker is received at all brokers, once, in order, with headers and
+    reply subject.
+    """
     everywhere(world, COUNT)
 
 
 def test_requests(world: World) -> None:
     """
-    Requests at any broker are answered by services at any other, also with an inbox made just
-    before.
+    Requests at any broker are answered by services at any other, also with an inbox that was just
+    subscribed to.
     """
     for place, server in enumerate(world.clients):
         service = server.subscribe(b"service.%d" % place)
@@ -92,7 +95,7 @@ def test_requests(world: World) -> None:
 
 
 def test_manyRequests(world: World) -> None:
-    """A hundred requests at once have a hundred answers, each in its place."""
+    """A hundred requests at the same time each get their own answer."""
     asking, serving = world.clients[0], world.clients[-1]
     service = serving.subscribe(b"many.*")
     world.sync()
@@ -112,7 +115,7 @@ def test_manyRequests(world: World) -> None:
 
 def test_queues(world: World) -> None:
     """
-    One member of a group with members in every cluster gets each message, in the sender's own
+    One member of a group with members in every cluster gets each message, in the publisher's own
     cluster.
     """
     for place, here in enumerate(shared(world, COUNT)):
@@ -122,7 +125,7 @@ def test_queues(world: World) -> None:
 
 
 def test_distantQueues(world: World) -> None:
-    """Two groups have members in other clusters only. Each gets each message once."""
+    """Two groups have members in other clusters only. Each group gets each message once."""
     home = world.sites[0].gateway
     far = [place for place, site in enumerate(world.sites) if site.gateway != home]
     ones = [(place, world.clients[place].subscribe(b"far", b"q")) for place in far]
@@ -144,8 +147,8 @@ def test_distantQueues(world: World) -> None:
 
 def test_queueMoves(world: World) -> None:
     """
-    When the last member at home goes, members elsewhere get the messages. When it comes back, it
-    gets them again.
+    When the last local member of a group leaves, members in other clusters get the messages, until
+    it is back.
     """
     home, far = world.clients[0], world.clients[-1]
     there = far.subscribe(b"moves", b"q")
@@ -181,7 +184,7 @@ def test_accounts(world: World) -> None:
 
 
 def test_unsubscribed(world: World) -> None:
-    """Interest comes and goes. Afterwards no message arrives, and a request has no responders."""
+    """After interest has ended, no message arrives, and a request has no responders."""
     asking, serving = world.clients[0], world.clients[-1]
     for turn in range(3):
         sid = serving.subscribe(b"fleeting")
@@ -196,7 +199,7 @@ def test_unsubscribed(world: World) -> None:
 
 
 def test_largestMessage(world: World) -> None:
-    """The largest message that clients may send passes."""
+    """A message of the largest permitted size passes."""
     body = bytes(range(256)) * 4096
     sid = world.clients[-1].subscribe(b"large")
     world.sync()
@@ -206,6 +209,6 @@ def test_largestMessage(world: World) -> None:
 
 
 def test_zNobodyComplains(world: World) -> None:
-    """After all that, no server has logged anything but notices."""
+    """After all these tests, no server has logged anything but notices."""
     assert world.complaints(BETWEEN) == []
     assert any(site.flavour in OURS for site in world.sites)

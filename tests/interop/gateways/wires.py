@@ -1,7 +1,7 @@
 """
-A gateway on a socket that the test plays, to record the lines of a server.
+A gateway on a socket that the test plays, which records the lines of a server.
 
-It sends nothing by itself, except PONG if the test wants that. The server's output is cut into
+It sends nothing by itself, except PONG if the test wants that. The server's output is split into
 frames.
 """
 
@@ -21,7 +21,7 @@ CONNECT = {"verbose": False, "pedantic": False, "tls_required": False, "user": "
 
 
 def info(name: str, port: int, **changes: Any) -> bytes:
-    """An INFO line of a gateway on a port."""
+    """The INFO line of a gateway on a port."""
     document = {
         "server_id": f"ID-{name}",
         "server_name": f"fake-{name}",
@@ -41,7 +41,7 @@ def info(name: str, port: int, **changes: Any) -> bytes:
 
 
 def connect(name: str, **changes: Any) -> bytes:
-    """A CONNECT line of a gateway."""
+    """The CONNECT line of a gateway."""
     options = {**CONNECT, "name": f"ID-{name}", "gateway": name, **changes}
     return b"CONNECT %b\r\n" % json.dumps(options).encode()
 
@@ -62,7 +62,7 @@ class Wire:
         self._socket.sendall(data)
 
     def hear(self, seconds: float = 0.0) -> None:
-        """Return the next message, if it comes within some time."""
+        """The next message, if one arrives in time."""
         if self.closed:
             return
         self._socket.settimeout(max(seconds, 0.001))
@@ -82,7 +82,7 @@ class Wire:
                 self.say(b"PONG\r\n")
 
     def until(self, done: Any, what: str = "") -> None:
-        """Take what comes until something is true."""
+        """Receive frames until a condition holds."""
         deadline = time.monotonic() + PATIENCE
         while not done():
             if self.closed or time.monotonic() > deadline:
@@ -100,15 +100,15 @@ class Wire:
         self.until(lambda: len(self.heard(b"PONG")) > count, "PONG")
 
     def close(self) -> None:
-        """Go."""
+        """Close the connection."""
         self._socket.close()
 
 
 class FakeGateway:
     """
-    A cluster that consists of a test.
+    A cluster that the test plays.
 
-    @ivar port: where it listens.
+    @ivar port: its port.
     """
 
     def __init__(self, name: str) -> None:
@@ -133,9 +133,10 @@ class FakeGateway:
 
     def accept(self, **changes: Any) -> Wire:
         """
-        Wait to be dialled, and say who we are.
+        Wait to be dialled, and send INFO and CONNECT.
 
-        @return: the server's outbound connection: it sends messages, we tell interest.
+        @return: the server's outbound connection, over which it sends messages and we send
+            interest.
         """
         wire = self.answer()
         wire.say(info(self.name, self.port, **changes))
@@ -143,9 +144,7 @@ class FakeGateway:
         return wire
 
     def answer(self) -> Wire:
-        """
-        The same, without saying anything.
-        """
+        """Wait to be dialled, and send nothing."""
         connection, _ = self._listener.accept()
         wire = Wire(connection)
         self._wires.append(wire)
@@ -153,16 +152,14 @@ class FakeGateway:
 
     def dial(self, port: int, **changes: Any) -> Wire:
         """
-        @return: the server's inbound connection: we send messages, it tells interest.
+        @return: the server's inbound connection, over which we send messages and it sends interest.
         """
         wire = self.knock(port)
         wire.say(connect(self.name) + info(self.name, self.port, **changes))
         return wire
 
     def knock(self, port: int) -> Wire:
-        """
-        The same, without saying anything.
-        """
+        """Dial the server, and send nothing."""
         wire = Wire(socket.create_connection(("127.0.0.1", port), PATIENCE))
         self._wires.append(wire)
         wire.until(lambda: wire.frames, "INFO")
@@ -170,7 +167,7 @@ class FakeGateway:
 
 
 def command(name: str, number: int, account: bytes) -> bytes:
-    """An INFO before or after all interest of an account."""
+    """The INFO before or after all interest of an account."""
     payload = base64.b64encode(account).decode()
     document = {"gateway": name, "gateway_cmd": number, "gateway_cmd_payload": payload}
     return b"INFO %b\r\n" % json.dumps(document).encode()

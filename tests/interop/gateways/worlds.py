@@ -1,9 +1,9 @@
 """
-Super-clusters of real processes: natsbroker and nats-server, mixed, and clients of each server.
+Super-clusters of real processes, natsbroker and nats-server mixed, with a client of each server.
 
-Servers listen on loopback at ports that the kernel chose, and keep them over restarts. After
+Servers listen on loopback at ports that the kernel chose, and keep these over restarts. After
 L{World.sync} every server knows the earlier subscriptions of all clients, and every earlier message
-has arrived or never will. Warnings and errors in a server's log are found.
+has arrived or never will. Warnings and errors in a server's log are detected.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class Plan:
 
     @ivar gateway: the name of its cluster.
     @ivar remotes: the names of the clusters in its settings.
-    @ivar more: for its C{gateway} block.
-    @ivar top: for the top of its file.
-    @ivar accounts: for its C{accounts} block.
+    @ivar more: text for its C{gateway} block.
+    @ivar top: text for the top of its file.
+    @ivar accounts: text for its C{accounts} block.
     """
 
     flavour: Flavour
@@ -74,7 +74,7 @@ class Site(LinkedServer):
     One server.
 
     @ivar gateway: the name of its cluster.
-    @ivar gatewayPort: where it listens for gateways.
+    @ivar gatewayPort: its port for gateways.
     """
 
     EXPECTED = (
@@ -95,8 +95,8 @@ class Site(LinkedServer):
         routes: Sequence[int] | None,
     ) -> None:
         """
-        @param remotes: the ports of clusters by their names.
-        @param routes: the ports of other members of its cluster; C{None} without a cluster.
+        @param remotes: the gateway ports of clusters by their names.
+        @param routes: the route ports of other members of its cluster; C{None} without a cluster.
         """
         super().__init__(plan.flavour, directory, name)
         self.gateway = plan.gateway
@@ -109,9 +109,7 @@ class Site(LinkedServer):
         self.describe()
 
     def describe(self) -> None:
-        """
-        Write the configuration that the server is started with next.
-        """
+        """Write the configuration for the next start."""
         remotes = ", ".join(
             f'{{name: {name}, url: "nats://u:p@127.0.0.1:{port}"}}'
             for name, port in self._remotes.items()
@@ -144,7 +142,7 @@ class Site(LinkedServer):
 
     def modes(self, account: str = "A") -> dict[str, dict[str, Any]]:
         """
-        @return: what the server has decided for an account towards each cluster that it reaches.
+        @return: the mode of an account towards each cluster that the server reaches.
         """
         page: Any = self.monitor(f"/gatewayz?acc_name={account}")
         return {
@@ -155,10 +153,10 @@ class Site(LinkedServer):
 
 class World:
     """
-    A super-cluster and a client at each server.
+    A super-cluster with a client at each server.
 
     @ivar sites: the processes.
-    @ivar clients: their clients in account A, at the same places.
+    @ivar clients: their clients in account A, at the same indexes.
     """
 
     def __init__(self, sites: Sequence[Site]) -> None:
@@ -181,10 +179,11 @@ class World:
         """
         Wait until all clients receive each other's messages, including earlier ones.
 
-        Interest in queue groups is always sent, behind all earlier interest; a group gets messages
-        only from servers that know it. So a server whose messages arrive knows the rest, too.
+        Interest of queue groups is always sent after all earlier interest, and a group gets
+        messages only from servers that know it. A server whose messages arrive therefore knows the
+        rest too.
 
-        @raise TimeoutError: if that does not come to pass.
+        @raise TimeoutError: if that does not happen in time.
         """
         clients = self.clients if clients is None else clients
         self._round += 1
@@ -215,12 +214,12 @@ class World:
 
     def complaints(self, allowed: Sequence[str] = ()) -> list[str]:
         """
-        @return: what servers logged besides notices.
+        @return: the lines that servers logged besides notices.
         """
         return [line for site in self.sites for line in site.complaints(allowed)]
 
     def close(self) -> None:
-        """Stop everything."""
+        """Close the clients, and stop the servers."""
         for client in self.clients:
             client.close()
         for site in self.sites:
@@ -229,9 +228,9 @@ class World:
 
 def until(done: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
     """
-    Wait for something.
+    Wait until a condition holds.
 
-    @raise TimeoutError: if it does not come to pass.
+    @raise TimeoutError: if that does not happen in time.
     """
     deadline = time.monotonic() + patience
     while not done():
@@ -247,7 +246,7 @@ def started(
     Start servers one after the other. The settings of each name the clusters of its plan that have
     started, and the members of its own cluster.
 
-    @param ports: of other clusters, or of what stands in front of them, by their names.
+    @param ports: the gateway ports of other clusters, or of proxies for them, by their names.
     """
     sites: list[Site] = []
     known = dict(ports or {})
@@ -273,7 +272,7 @@ def started(
 
 def formed(plans: Sequence[Plan], directory: Path, ports: Mapping[str, int] | None = None) -> World:
     """
-    The same, and wait until everybody hears everybody.
+    Start servers one after the other, and wait until all clients receive each other's messages.
     """
     sites = started(plans, directory, ports)
     try:

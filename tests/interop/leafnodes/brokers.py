@@ -1,9 +1,9 @@
 """
-Hubs and spokes as real processes: natsbroker and nats-server, and clients of each.
+Hubs and spokes as real processes, natsbroker and nats-server mixed, with a client of each.
 
-Servers listen on loopback at ports that the kernel chose, and keep them over restarts. Warnings and
-errors in a server's log are found. L{Ends.sync} returns when each server has handled the earlier
-lines of the others.
+Servers listen on loopback at ports that the kernel chose, and keep these over restarts. Warnings
+and errors in a server's log are detected. L{Ends.sync} returns when each server has handled the
+earlier lines of the others.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Broker(LinkedServer):
     """
     A server with leafnodes.
 
-    @ivar leafPort: where it listens for leafnodes; 0 for nowhere.
+    @ivar leafPort: its port for leafnodes; 0 for none.
     """
 
     EXPECTED = (
@@ -52,9 +52,9 @@ class Broker(LinkedServer):
         accounts: str = "",
     ) -> None:
         """
-        @param more: for the C{leafnodes} block.
-        @param top: for the top of the file.
-        @param accounts: for the C{accounts} block.
+        @param more: text for the C{leafnodes} block.
+        @param top: text for the top of the file.
+        @param accounts: text for the C{accounts} block.
         """
         home = directory / name
         home.mkdir()
@@ -84,14 +84,12 @@ class Broker(LinkedServer):
         self.writeConfig(self._config or "")
 
     def remote(self, user: str = "a", account: str = "B", more: str = "") -> str:
-        """The remote with which others dial this broker."""
+        """The remote block with which others dial this broker."""
         return remoteTo(self.leafPort, user, account, more)
 
 
 def remoteTo(port: int, user: str = "a", account: str = "B", more: str = "") -> str:
-    """
-    A C{remotes} list of one.
-    """
+    """A C{remotes} list with one remote."""
     login = f"{user}:{user}@" if user else ""
     return (
         f'remotes: [ {{url: "nats-leaf://{login}127.0.0.1:{port}", account: {account}, {more}}} ]'
@@ -99,13 +97,11 @@ def remoteTo(port: int, user: str = "a", account: str = "B", more: str = "") -> 
 
 
 class Ends(Circle):
-    """
-    Clients of servers that messages pass between.
-    """
+    """Clients of servers that messages pass between."""
 
     def __init__(self, servers: Sequence[tuple[Server, str]]) -> None:
         """
-        @param servers: with the user of each client.
+        @param servers: the servers, each with the user of its client.
         """
         super().__init__(servers)
         for place in range(len(servers)):

@@ -39,14 +39,12 @@ PAIRS = [(OURS_FAST, REAL), (REAL, OURS_FAST)]
 
 
 def named(pair: tuple[Flavour, Flavour]) -> str:
-    """The name of a pair."""
+    """The name of a pair of servers."""
     return "-".join(flavour.name for flavour in pair)
 
 
 class Pair:
-    """
-    A hub, a spoke, and a client of each.
-    """
+    """A hub, a spoke, and a client of each."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -62,8 +60,8 @@ class Pair:
     ) -> None:
         """
         @param above: the hub's C{compression}; empty for none.
-        @param below: the spoke's.
-        @param more: for the C{leafnodes} block of the hub, and for the remote.
+        @param below: the spoke's C{compression}.
+        @param more: text for the C{leafnodes} block of the hub, and for the remote.
         """
         words = [f"compression: {mode}," if mode else "" for mode in (above, below)]
         hub = Broker(pair[0], self._directory, "hub", words[0] + more[0], top=MONITORED)
@@ -78,7 +76,7 @@ class Pair:
         self.ends.form()
 
     def exchange(self, rounds: int = 2) -> None:
-        """Have all payloads pass both ways."""
+        """Check that all payloads pass in both directions."""
         assert self.ends is not None
         exchange(self.ends, rounds)
         assert [complaint for server in self.servers for complaint in server.complaints()] == []
@@ -114,7 +112,7 @@ def test_modes(
 
 @pytest.mark.parametrize("pair", [(OURS_FAST, OLD), (OLD, OURS_FAST)], ids=named)
 def test_withOldServer(two: Pair, pair: tuple[Flavour, Flavour]) -> None:
-    """A server without compression is a leafnode without it."""
+    """A server without compression is accepted as a leafnode without it."""
     two.begin(pair, "" if pair[0] is OLD else "s2_fast", "" if pair[1] is OLD else "s2_auto")
     (ours,) = (server for server in two.servers if server.flavour is OURS_FAST)
     shows(ours, "leafz", {NOT})

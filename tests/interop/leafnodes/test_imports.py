@@ -1,5 +1,5 @@
 """
-Leafnodes have the imports of the hub's account.
+Leafnodes get messages through the imports of the hub's account.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SPOKE = "J { users: [ {user: j, password: j} ] }"
     ids=lambda flavour: flavour.name,
 )
 def test_heardOnce(hub: Flavour, spoke: Flavour, tmp_path: Path) -> None:
-    """Each message comes once, under its name in the importing account, plain and to a group."""
+    """Each message comes once, under its subject in the importing account, plain and in a group."""
     above = Broker(hub, tmp_path, "hub", accounts=HUB).start()
     url = f"nats-leaf://j:j@127.0.0.1:{above.leafPort}"
     remotes = f'remotes: [ {{url: "{url}", account: J}} ]'
@@ -75,8 +75,8 @@ def test_bothAccounts(
 ) -> None:
     """
     A server with a leafnode connection in both accounts receives in one account the messages that
-    it publishes in the other, once. Its requests are answered. This holds also if its imports are
-    opposite to the hub's.
+    it publishes in the other, once, and its requests are answered. This holds also if its imports
+    are opposite to the hub's.
     """
     above = Broker(hub, tmp_path, "hub", accounts=BOTH).start()
     urls = [(user, f"nats-leaf://{user}:{user}@127.0.0.1:{above.leafPort}") for user in "ej"]
@@ -96,8 +96,10 @@ def test_bothAccounts(
 
 @contextmanager
 def _linked(above: Broker, below: Broker, source: Broker) -> Iterator[tuple[Client, Client]]:
-    """Start the leafnode; give a listener there and a publisher at the source. No server may
-    complain, and both are stopped."""
+    """
+    Start the leafnode, with a subscriber there and a publisher at the source. No server may log a
+    warning, and both are stopped.
+    """
     try:
         below.start()
         listener, publisher = Client(below, "j"), Client(source, "e")
@@ -111,7 +113,7 @@ def _linked(above: Broker, below: Broker, source: Broker) -> Iterator[tuple[Clie
 
 
 def _hears(listener: Client, publisher: Client, ears: list[bytes]) -> None:
-    """Check that each subscription gets what is published, in its order."""
+    """Check that each subscription gets all published messages in order."""
     _settled(listener, publisher, ears)
     for number in range(10):
         publisher.publish(b"s.a", b"%d" % number)
@@ -120,7 +122,7 @@ def _hears(listener: Client, publisher: Client, ears: list[bytes]) -> None:
 
 
 def _settled(listener: Client, publisher: Client, ears: list[bytes]) -> None:
-    """Wait until messages pass, and none is on its way any more."""
+    """Wait until messages pass, and none is in flight any more."""
     deadline = time.monotonic() + PATIENCE
     heard = [0, 0]
     while 0 in heard:

@@ -21,14 +21,17 @@ PLAIN = "J { users: [ {user: j, password: j} ] }"
 
 
 def remote(hub: Broker) -> str:
-    """A remote that is another server."""
+    """A remote block for another server."""
     url = f"nats-leaf://j:j@127.0.0.1:{hub.leafPort}"
     return f'remotes: [ {{url: "{url}", account: J}} ]'
 
 
 @ONE_OF_OURS
 def test_ofTheHub(flavour: Flavour, tmp_path: Path) -> None:
-    """A spoke of ours reaches its hub's by the domain, or by default, and not otherwise."""
+    """
+    A client of our spoke reaches the hub's JetStream by the domain, or by a default domain, and not
+    otherwise.
+    """
     hub = Broker(REAL, tmp_path, "hub", top=storage("hub"), accounts=ACCOUNT).start()
     spoke = Broker(flavour, tmp_path, "spoke", remote(hub), False, accounts=PLAIN)
     other = Broker(
@@ -48,7 +51,7 @@ def test_ofTheHub(flavour: Flavour, tmp_path: Path) -> None:
 
 @ONE_OF_OURS
 def test_ofTheSpoke(flavour: Flavour, tmp_path: Path) -> None:
-    """Clients of our hub reach the JetStream of its spoke by the domain, and in no other way."""
+    """A client of our hub reaches the JetStream of its spoke by the domain only."""
     hub = Broker(flavour, tmp_path, "hub", accounts=PLAIN).start()
     spoke = Broker(REAL, tmp_path, "spoke", remote(hub), False, storage("leaf"), ACCOUNT)
     try:

@@ -1,6 +1,6 @@
 """
-A hub and a spoke, natsbroker and nats-server mixed. Every message is accounted for, and real
-servers have nothing to complain of.
+A hub and a spoke, natsbroker and nats-server mixed. Every message is accounted for, and
+nats-servers log no warnings.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ HEADERS = b"NATS/1.0\r\nA: 1\r\n\r\n"
 
 class Pair:
     """
-    A hub and a spoke whose account B is the hub's A, with a proxy in between.
+    A hub and a spoke whose account B is the hub's A, with a proxy between them.
 
-    @ivar ends: a client of each in these accounts: the hub's first.
+    @ivar ends: a client of each in these accounts, the hub's first.
     """
 
     def __init__(self, hub: Broker, spoke: Broker, proxy: Proxy) -> None:
@@ -40,9 +40,7 @@ class Pair:
         self.ends = Ends([(hub, "a"), (spoke, "b")])
 
     def check(self) -> None:
-        """
-        Everything passes exactly once, in order, in both directions.
-        """
+        """Check that everything passes exactly once, in order, in both directions."""
         self.ends.form()
         ears = [client.subscribe(b"check.*") for client in self.ends.clients]
         members = [client.subscribe(b"check.>", b"q") for client in self.ends.clients]
@@ -107,7 +105,10 @@ def pair(running: Pair, request: pytest.FixtureRequest) -> Pair:
 
 
 def test_messages(pair: Pair) -> None:
-    """Messages pass in both directions, once, in order, groups exactly once and at home."""
+    """
+    Messages pass in both directions, once and in order, and each group gets each message once, at a
+    local member.
+    """
     pair.check()
 
 
@@ -129,7 +130,7 @@ def test_allPayloads(pair: Pair) -> None:
 
 
 def test_groups(pair: Pair) -> None:
-    """A group with members on the other side only is served there, one member for each message."""
+    """A group with members only on the other side gets each message at one of them."""
     for sender, receiver in ((0, 1), (1, 0)):
         client = pair.ends.clients[receiver]
         members = [client.subscribe(b"group.*", b"g") for _ in range(3)]
@@ -147,7 +148,9 @@ def test_groups(pair: Pair) -> None:
 
 
 def test_requests(pair: Pair) -> None:
-    """A request is answered over the link. Without responders the requester learns it at once."""
+    """
+    A request is answered over the link, and without responders the requestor is notified at once.
+    """
     for asks, answers in ((0, 1), (1, 0)):
         client, server = pair.ends.clients[asks], pair.ends.clients[answers]
         service, inbox = server.subscribe(b"service", b"s"), client.subscribe(b"_INBOX.x.*")
@@ -166,7 +169,7 @@ def test_requests(pair: Pair) -> None:
 
 
 def test_accounts(pair: Pair) -> None:
-    """Other accounts receive nothing of it."""
+    """Other accounts receive no messages over the link."""
     strangers = Ends([(pair.hub, "b"), (pair.spoke, "a")])
     ears = [client.subscribe(b"closed.>") for client in strangers.clients]
     for client in (*pair.ends.clients, *strangers.clients):
@@ -179,7 +182,7 @@ def test_accounts(pair: Pair) -> None:
 
 
 def test_counts(pair: Pair) -> None:
-    """A subscription that ends after some messages gets just these."""
+    """A subscription with a maximum gets exactly that many messages."""
     hub, spoke = pair.ends.clients
     ear = spoke.subscribe(b"some")
     spoke.unsubscribe(ear, 3)
@@ -191,7 +194,10 @@ def test_counts(pair: Pair) -> None:
 
 
 def test_cut(pair: Pair) -> None:
-    """A link that is cut is out of matching, and whole again when it is back."""
+    """
+    The interest of a side whose link breaks is removed, and all messages pass when the link is
+    restored.
+    """
     far = pair.ends.clients[1].subscribe(b"far")
     pair.ends.sync()
     pair.proxy.cut(refuse=True)
@@ -214,7 +220,7 @@ def test_cut(pair: Pair) -> None:
 
 
 def test_silentLink(pair: Pair) -> None:
-    """A link without traffic is given up, and opened again."""
+    """A link without traffic is closed, and opened again."""
     if OLD in (pair.hub.flavour, pair.spoke.flavour):
         pytest.skip("it never gives up a link that is half open, at times")
     accepted = pair.proxy.accepted
@@ -231,7 +237,7 @@ def test_silentLink(pair: Pair) -> None:
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_restart(pair: Pair, place: int) -> None:
-    """A side may be restarted."""
+    """After a restart of either side all messages pass again."""
     (pair.hub, pair.spoke)[place].restart()
     for index in range(2):
         # The other one may not have been able to answer a PING meanwhile.
@@ -240,6 +246,6 @@ def test_restart(pair: Pair, place: int) -> None:
 
 
 def test_quietLogs(pair: Pair) -> None:
-    """After all that, the logs complain of lost connections only."""
+    """After all these tests, the logs report only lost connections."""
     lost = ("Stale Connection", "i/o timeout", "connection reset", "Leafnode connection closed")
     assert [line for server in (pair.hub, pair.spoke) for line in server.complaints(lost)] == []

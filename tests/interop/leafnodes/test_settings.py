@@ -1,5 +1,5 @@
 """
-Identity and permissions of leafnodes: credentials, permissions, roles, and reloads.
+Logins and permissions of leafnodes: credentials, permissions, roles, and reloads.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Joined:
 
     def passesSoon(self, sender: int, subject: bytes) -> bool:
         """
-        Whether a message passes before long: at a nats-server of 2.9 on a busy machine, not each
-        of the first ones did.
+        Whether a message passes soon. At a nats-server of 2.9 on a busy machine, some of the first
+        ones did not.
         """
         deadline = time.monotonic() + PATIENCE
         while not (isPassing := self.passes(sender, subject)) and time.monotonic() < deadline:
@@ -57,9 +57,7 @@ class Joined:
 
 
 class Maker:
-    """
-    Makes servers that are stopped when the test ends.
-    """
+    """Makes servers that are stopped after the test."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -72,7 +70,7 @@ class Maker:
         return made.start()
 
     def spoke(self, flavour: Flavour, more: str, **options: str) -> Broker:
-        """A spoke, which listens nowhere."""
+        """A spoke without a listener for leafnodes."""
         made = Broker(flavour, self._directory, "spoke", more, False, **options)
         self.made.append(made)
         return made.start()
@@ -100,7 +98,7 @@ def maker(tmp_path: Path) -> Iterator[Maker]:
 
 @pairs
 def test_nkey(maker: Maker, hub: Flavour, spoke: Flavour) -> None:
-    """A key signs for the spoke."""
+    """A spoke can log in with an nkey."""
     if spoke is OLD:
         pytest.skip("it has no keys for remotes")
     user = KeyPair("U")
@@ -114,7 +112,10 @@ def test_nkey(maker: Maker, hub: Flavour, spoke: Flavour) -> None:
 
 @pairs
 def test_credentials(maker: Maker, tmp_path: Path, hub: Flavour, spoke: Flavour) -> None:
-    """A file of credentials opens a hub in operator mode, with the user's permissions."""
+    """
+    A spoke with a credentials file can log in to a hub in operator mode, with the user's
+    permissions.
+    """
     operator = Operator()
     system, account = Account(operator), Account(operator)
     user, guest = KeyPair("U"), KeyPair("U")
@@ -156,7 +157,7 @@ def test_credentials(maker: Maker, tmp_path: Path, hub: Flavour, spoke: Flavour)
 
 @pairs
 def test_permissions(maker: Maker, hub: Flavour, spoke: Flavour) -> None:
-    """The permissions of the hub's user hold on both sides."""
+    """The permissions of the spoke's user at the hub apply in both directions."""
     rules = "publish: { allow: ['up.>', sync] }, subscribe: { allow: ['down.>', sync] }"
     user = f"C {{ users: [ {{user: l, password: l, permissions: {{ {rules} }} }}, "
     above = maker.hub(hub, accounts=user + "{user: c, password: c} ] }")
@@ -176,7 +177,7 @@ def test_permissions(maker: Maker, hub: Flavour, spoke: Flavour) -> None:
 
 @pairs
 def test_denied(maker: Maker, hub: Flavour, spoke: Flavour) -> None:
-    """A subject that a remote denies, for imports or exports, does not pass."""
+    """A message on a subject that a remote denies, for imports or exports, does not pass."""
     above = maker.hub(hub)
     more = "deny_imports: ['in.>'], deny_exports: ['out.>']"
     below = maker.spoke(spoke, remoteTo(above.leafPort, more=more))
@@ -189,7 +190,7 @@ def test_denied(maker: Maker, hub: Flavour, spoke: Flavour) -> None:
 
 @pairs
 def test_ownUsers(maker: Maker, hub: Flavour, spoke: Flavour) -> None:
-    """Leafnodes may have their own users. Others are refused, and their later attempts too."""
+    """Leafnodes may have users of their own. Others are refused, also at their later attempts."""
     above = maker.hub(hub, "authorization { users: [ {user: l, pass: l, account: B} ] }")
     below = maker.spoke(spoke, remoteTo(above.leafPort, "l", "A"))
     joined = Joined(above, below, ("b", "a"))
@@ -203,7 +204,7 @@ def test_ownUsers(maker: Maker, hub: Flavour, spoke: Flavour) -> None:
 
 @pytest.mark.parametrize("dialled, dialling", [(OURS_FAST, REAL), (REAL, OURS_FAST)])
 def test_hubDials(maker: Maker, dialled: Flavour, dialling: Flavour) -> None:
-    """The side that dials may be the hub all the same."""
+    """The side that dials may be the hub."""
     below = maker.hub(dialled)
     above = maker.spoke(dialling, remoteTo(below.leafPort, more="hub: true"))
     joined = Joined(above, below, ("b", "a"))
@@ -213,7 +214,7 @@ def test_hubDials(maker: Maker, dialled: Flavour, dialling: Flavour) -> None:
 
 
 def test_reload(maker: Maker) -> None:
-    """Remotes come and go with a reload."""
+    """Remotes can be added and removed by a reload."""
     above = maker.hub(REAL)
     below = maker.spoke(OURS_FAST, "")
     below.reconfigure(remoteTo(above.leafPort))

@@ -1,6 +1,6 @@
 """
-More than a hub and a spoke: chains, hubs of several, hubs in a cluster, and loops; natsbroker and
-nats-server mixed.
+More than a hub and a spoke: chains, hubs of several spokes, hubs in a cluster, and loops,
+natsbroker and nats-server mixed.
 """
 
 from __future__ import annotations
@@ -40,9 +40,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
 
 def checked(ends: Ends) -> None:
-    """
-    A message of any client reaches everybody once, and one member of a group.
-    """
+    """Check that a message of any client reaches all clients once, and one member of a group."""
     ends.form()
     ears = [client.subscribe(b"top.*") for client in ends.clients]
     members = [client.subscribe(b"top.>", b"q") for client in ends.clients[::2]]
@@ -71,8 +69,8 @@ def checked(ends: Ends) -> None:
 )
 def test_chain(make: Make, flavours: tuple[Flavour, ...]) -> None:
     """
-    Four brokers in a row receive each other's messages. A removed one at one end leaves no interest
-    at the other.
+    Four brokers in a row receive each other's messages. When the one at one end is stopped, its
+    interest is removed at the other end.
     """
     brokers: list[Broker] = []
     for place, flavour in enumerate(flavours):
@@ -100,8 +98,8 @@ def test_chain(make: Make, flavours: tuple[Flavour, ...]) -> None:
 )
 def test_isolated(make: Make, hub: Flavour, spokes: Flavour) -> None:
     """
-    A spoke that asks for isolation does not get the interest of another spoke. Its own interest is
-    sent, and traffic with the hub is as usual.
+    A spoke that requests isolation does not get the interest of another spoke, while its own
+    interest is sent and traffic with the hub is as usual.
     """
     middle = make(hub, "hub")
     remote = remoteTo(middle.leafPort, "a", "A", "request_isolation: true")
@@ -191,7 +189,8 @@ cluster {{
 )
 def test_cluster(make: Make, members: tuple[Flavour, Flavour], spoke: Flavour) -> None:
     """
-    A spoke of one member of a cluster receives messages of the other one, and knows its address.
+    A spoke of one member of a cluster receives messages of the other member, and learns its
+    address.
     """
     first = make(members[0], "m0", top=CLUSTER.format(routes=""))
     port = first.waitForLog(r"Listening for route connections on \S+:(\d+)")[1]
@@ -210,7 +209,7 @@ def test_cluster(make: Make, members: tuple[Flavour, Flavour], spoke: Flavour) -
 
 @pytest.mark.parametrize("flavour", [OURS_FAST, REAL])
 def test_leafCluster(make: Make, flavour: Flavour) -> None:
-    """A cluster of leafnodes, each with an uplink, hears everything once."""
+    """A cluster of leafnodes, each connected to the hub, receives everything once."""
     hub = make(flavour, "hub")
     remote = remoteTo(hub.leafPort, "a", "A")
     first = make(OURS_FAST, "l0", remote, top=CLUSTER.format(routes=""))
@@ -245,7 +244,7 @@ def test_loop(make: Make, flavours: tuple[Flavour, Flavour]) -> None:
 
 
 def test_sameCluster(make: Make) -> None:
-    """A leafnode does not have the name of its hub's cluster."""
+    """A leafnode with the cluster name of its hub is refused."""
     for hub, spoke in ((OURS_FAST, REAL), (REAL, OURS_FAST)):
         place = f"{hub.name}-{spoke.name}"
         above = make(hub, f"hub-{place}", top=CLUSTER.format(routes=""))

@@ -40,7 +40,7 @@ def portOf(server: Server, what: str) -> int:
 
 def hasLeaf(server: Server) -> bool:
     """
-    @return: whether a leafnode comes.
+    @return: whether a leafnode connects.
     """
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
@@ -59,7 +59,9 @@ def hasLeaf(server: Server) -> bool:
 def test_proxy(
     hub: Flavour, spoke: Flavour, kind: str, startServer: StartServer, tmp_path: Path
 ) -> None:
-    """The proxy is asked for the hub, with its login, and all kinds of connection pass it."""
+    """
+    Connections of all kinds pass through the proxy, which gets the address of the hub and a login.
+    """
     writeCertificates(tmp_path)
     isTLS = kind in ("nats tls", "wss")
     tls = TLS.format(tmp_path, "") if isTLS else ""
@@ -78,7 +80,7 @@ def test_proxy(
 
 @pytest.mark.parametrize("spoke", [REAL, OURS_FAST], ids=lambda flavour: flavour.name)
 def test_refusal(spoke: Flavour, startServer: StartServer) -> None:
-    """The reason of a proxy that refuses is in the log."""
+    """If the proxy refuses, the log has its reason."""
     with ConnectProxy("u", "right") as proxy:
         text = SPOKE.format("ws://localhost:1", "", proxy.port, "wrong")
         mouth = startServer(spoke, text, PAGES)

@@ -1,5 +1,5 @@
 """
-An HTTP proxy that knows C{CONNECT}, in threads.
+An HTTP proxy that supports C{CONNECT}, in threads.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from types import TracebackType
 
 class ConnectProxy:
     """
-    @ivar port: where it listens.
-    @ivar asked: what it was asked to connect to.
+    @ivar port: its port.
+    @ivar asked: the requested addresses.
     """
 
     def __init__(self, user: str = "", password: str = "") -> None:
         """
-        @param user: empty if it asks for no login.
+        @param user: the required user; empty for no login.
         """
         self._login = base64.b64encode(f"{user}:{password}".encode()).decode() if user else ""
         self._listener = socket.create_server(("127.0.0.1", 0))
