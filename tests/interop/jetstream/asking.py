@@ -52,7 +52,8 @@ _INVALID_JSON = 10025
 
 def wordless(error: dict[str, Any]) -> dict[str, Any]:
     """
-    @return: the relevant part of an error. Each server has its own text about malformed JSON.
+    @return: an error without its text if it is about malformed JSON, for which each server has its
+        own text.
     """
     if error.get("err_code") != _INVALID_JSON:
         return error
@@ -61,7 +62,7 @@ def wordless(error: dict[str, Any]) -> dict[str, Any]:
 
 def answerOf(answer: dict[str, Any]) -> Any:
     """
-    @return: the relevant part of an answer: the error, or the configuration with its order.
+    @return: the relevant part of an answer: the error, or the configuration in its order.
     """
     if "error" in answer:
         error = wordless(answer["error"])
@@ -94,9 +95,9 @@ class Asker:
 @dataclass
 class Model:
     """
-    An account that exists as configurations only.
+    An account that consists of configurations only.
 
-    @ivar consumers: by stream and name.
+    @ivar consumers: the consumers by stream and name.
     """
 
     streams: dict[str, StreamConfig] = field(default_factory=dict)
@@ -104,7 +105,7 @@ class Model:
 
     def stream(self, operation: str, name: str, body: bytes) -> Any:
         """
-        @return: L{answerOf} the answer to a request to create or update a stream.
+        @return: the answer to a request to create or update a stream, as of L{answerOf}.
         """
         checker = StreamChecker(self.streams)
 
@@ -123,7 +124,7 @@ class Model:
         self, form: CreateForm, stream: str, body: bytes, name: str = "", filter_: str = ""
     ) -> Any:
         """
-        @return: L{answerOf} the answer to a request to create a consumer.
+        @return: the answer to a request to create a consumer, as of L{answerOf}.
         """
         consumers = self.consumers.setdefault(stream, {})
         checker = ConsumerChecker(self.streams[stream], consumers, _BOUND.__contains__)
@@ -135,7 +136,7 @@ class Model:
         return _answered(work)
 
     def learnConsumer(self, stream: str, answer: dict[str, Any]) -> None:
-        """Take over a consumer with its random name from the server."""
+        """Copy a consumer with its random name from the server's answer."""
         config = finish(parseConsumer(json.dumps({"config": answer["config"]}).encode())).config
         kept = {key: value for key, value in config.metadata.items() if key not in _DYNAMIC}
         self.consumers[stream][answer["name"]] = replace(config, metadata=kept)

@@ -1,7 +1,7 @@
 """
-Clients of a JetStream whose database is restarted at once under load, again and again.
+Clients of a JetStream whose database is restarted under load, again and again.
 
-C{python -m tests.interop.jetstream.databaserestarts DIRECTORY RESTARTS} takes any number of
+C{python -m tests.interop.jetstream.databaserestarts DIRECTORY RESTARTS} does any number of
 restarts.
 """
 
@@ -44,9 +44,9 @@ class DatabaseRestarts:
     The work of clients, and their knowledge.
 
     @ivar stored: acknowledged publishes: bodies by stream.
-    @ivar seen: bodies by consumer, with the sequences in which they came.
+    @ivar seen: bodies by consumer, with the sequences at which they came.
     @ivar confirmed: bodies by consumer whose acknowledgement was answered.
-    @ivar problems: what must not be.
+    @ivar problems: violations of the rules.
     """
 
     def __init__(self, postgres: PostgresServer, server: Server) -> None:
@@ -61,12 +61,12 @@ class DatabaseRestarts:
 
     async def _connect(self) -> Any:
         async def quiet(_: Exception) -> None:
-            """Ask again if there is no answer in time."""
+            """Repeat a request that is not answered in time."""
 
         return await nats.connect(self._server.url, error_cb=quiet)
 
     async def run(self, restarts: int) -> None:
-        """Work while the database is restarted, then take everything and check what is left."""
+        """Work while the database is restarted, then fetch everything and check the rest."""
         client = await self._connect()
         context = client.jetstream(timeout=PATIENCE)
         for name, config in _STREAMS.items():
@@ -89,9 +89,7 @@ class DatabaseRestarts:
         await client.close()
 
     async def _load(self) -> None:
-        """
-        Wait until publishes to all streams are acknowledged again, and then a little.
-        """
+        """Wait until publishes to all streams are acknowledged again, and then a little longer."""
         before = {name: len(bodies) for name, bodies in self.stored.items() if name != "SOURCED"}
         deadline = time.monotonic() + PATIENCE
         while any(len(self.stored[name]) == count for name, count in before.items()):
@@ -130,7 +128,7 @@ class DatabaseRestarts:
 
     async def _takeSome(self, puller: Any, name: str) -> bool:
         """
-        @return: whether there was something.
+        @return: whether there were messages.
         """
         known = set(self.confirmed[name])
         # What has arrived here was sent before the confirmations were answered: after ack_wait.
@@ -205,7 +203,7 @@ def restartDatabase(directory: Path, restarts: int) -> DatabaseRestarts:
     """
     Restart a database, as after a crash, while a broker has its streams in it.
 
-    @return: what clients know.
+    @return: the knowledge of the clients.
     """
     postgres = PostgresServer()
     try:

@@ -1,9 +1,9 @@
 """
 Generated requests to create and change streams and consumers: valid ones, limits, and malformed
-ones. Left out is what nats-server decides by accident: in memory it distinguishes an empty list
-from a missing one, but on disk it does not; it lets subjects with blanks be destinations of
-republishing; and names of 256 bytes fail in the file system. Left out, too, is the byte 0x7f, which
-no subject has here.
+ones. They omit cases that nats-server decides by accident. In memory it distinguishes an empty list
+from a missing one, but not on disk. It accepts subjects with spaces as destinations of
+republishing. Names of 256 bytes fail in the file system. They also omit the byte 0x7f, which
+subjects of natsbroker cannot have.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def _source(random: Random) -> dict[str, Any]:
 
 def streamBody(random: Random, name: str, present: dict[str, Any] | None) -> bytes:
     """
-    @param present: the configuration that the request is a change of, or C{None}.
+    @param present: the present configuration that the request changes, or C{None}.
     @return: a request to create or update a stream.
     """
     body: dict[str, Any] = {"name": name if random.random() < 0.97 else random.choice(["", "a.b"])}
@@ -205,7 +205,7 @@ def consumerBody(
     random: Random, stream: str, form: str, name: str, filter_: str, present: dict[str, Any] | None
 ) -> bytes:
     """
-    @param present: the configuration that the request is a change of, or C{None}.
+    @param present: the present configuration that the request changes, or C{None}.
     @return: a request to create or update a consumer.
     """
     config = {**(present or {}), **_picked(random, _CONSUMER)}

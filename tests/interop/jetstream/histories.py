@@ -134,8 +134,8 @@ class Pull:
     """
     A request for messages of a consumer.
 
-    @ivar batch: the number of messages after which nothing more comes.
-    @ivar meanwhile: what is published while it waits.
+    @ivar batch: the maximum number of messages.
+    @ivar meanwhile: the messages that are published while it waits.
     """
 
     subject: str
@@ -147,7 +147,7 @@ class Pull:
 @dataclass(frozen=True)
 class Ack:
     """
-    @ivar place: of the delivered message, counted from the newest one.
+    @ivar place: the index of the delivered message, counted from the newest one.
     """
 
     place: int
@@ -171,7 +171,7 @@ def _streamConfig(random: Random, name: str) -> dict[str, Any]:
 
 def setUp(random: Random) -> list[Operation]:
     """
-    @return: what a history begins with.
+    @return: the first operations of a history.
     """
     made: list[Operation] = [
         Ask(f"STREAM.CREATE.{name}", json.dumps(_streamConfig(random, name)).encode())
@@ -314,7 +314,7 @@ def _consumerRequest(random: Random, stream: str) -> Ask:
 def nextOperation(random: Random, delivered: int) -> Operation:
     """
     @param delivered: the number of messages that could be acknowledged.
-    @return: something to do.
+    @return: the next operation.
     """
     stream, chance = random.choice(("S1", "S1", "S1", "S2")), random.random()
     if chance < 0.28:

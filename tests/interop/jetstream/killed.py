@@ -1,7 +1,7 @@
 """
-Clients of a JetStream whose broker is killed under load, and what they were promised.
+Clients of a JetStream whose broker is killed under load, and its promises to them.
 
-C{python -m tests.interop.jetstream.killed DIRECTORY ROUNDS SEED} takes any number of rounds.
+C{python -m tests.interop.jetstream.killed DIRECTORY ROUNDS SEED} does any number of rounds.
 """
 
 from __future__ import annotations
@@ -36,21 +36,15 @@ _UNSERVED = b"NATS/1.0 503"
 
 
 class Lost(AssertionError):
-    """
-    Something that was promised is not there.
-    """
+    """A promise was broken."""
 
 
 class Unserved(Lost):
-    """
-    No client and no stream has a subject; the argument is the subject.
-    """
+    """A subject has no responders; the argument is the subject."""
 
 
 class Api:
-    """
-    A client that asks one thing at a time.
-    """
+    """A client that sends one request at a time."""
 
     def __init__(self, server: Server) -> None:
         self.client = Client(server)
@@ -109,7 +103,7 @@ class Api:
 
     def fetch(self, stream: str, consumer: str, count: int) -> list[tuple[bytes, bytes]]:
         """
-        @return: messages that are there, as reply subjects and bodies.
+        @return: the available messages, as reply subjects and bodies.
         """
         reply = next(self._replies)
         body = json.dumps({"batch": count, "no_wait": True}).encode()
@@ -128,7 +122,7 @@ Work = Callable[[Api, Random], None]
 
 def _position(reply: bytes) -> tuple[int, int]:
     """
-    @return: a message's sequence in its stream, and how often it was delivered.
+    @return: the sequence of a message in its stream, and the number of its deliveries.
     """
     words = reply.split(b".")
     return int(words[5]), int(words[4])
@@ -141,13 +135,14 @@ class Workload:
 
     @ivar stored: acknowledged publishes: bodies by stream and sequence.
     @ivar asked: every body that was published.
-    @ivar delivered: sequences by consumer, with how often each came.
+    @ivar delivered: sequences by consumer, with the number of deliveries.
     @ivar acked: sequences by consumer whose acknowledgement was answered.
     @ivar streams: descriptions of streams whose last change was answered.
-    @ivar consumers: the same of consumers.
-    @ivar _present: how often the running broker sent each sequence to the consumer with a limit.
-    @ivar _sent: sequences of which the limit is used up, whatever crashes come.
-    @ivar unsure: names of which a change was not answered.
+    @ivar consumers: descriptions of consumers whose last change was answered.
+    @ivar _present: the number of deliveries by the running broker of each sequence to the consumer
+        with a limit.
+    @ivar _sent: sequences whose limit is used up, whatever crashes come.
+    @ivar unsure: names whose last change was not answered.
     """
 
     server: Server
@@ -166,9 +161,7 @@ class Workload:
     _sent: set[int] = field(default_factory=set)
 
     def prepare(self) -> None:
-        """
-        Make the streams and consumers that stay.
-        """
+        """Create the streams and consumers that stay."""
         api = Api(self.server)
         for name, more in (
             ("LIMITS", {}),
@@ -199,7 +192,7 @@ class Workload:
 
     def works(self) -> list[Work]:
         """
-        @return: the work of each client, done again and again.
+        @return: the work of each client, which is repeated.
         """
         return [
             lambda api, random: self._publish(api, random, "LIMITS"),
@@ -215,9 +208,7 @@ class Workload:
         ]
 
     def round(self, seconds: float) -> None:
-        """
-        Work for some time, then kill the broker, start it again, and compare.
-        """
+        """Work for some time, then kill the broker, start it again, and compare."""
         threads = self._begin()
         time.sleep(seconds)
         self.server.signal("KILL")
@@ -265,9 +256,7 @@ class Workload:
             self._learn(stream, answer, body)
 
     def _publishIdentified(self, api: Api, random: Random) -> None:
-        """
-        Publish messages with ids; those that were not acknowledged once more.
-        """
+        """Publish messages with ids, and repeat those that were not acknowledged."""
         if not self.identified:
             self.identified = [b"id-%d" % next(self._numbers) for _ in range(30)]
             self.asked.update(self.identified)
@@ -286,9 +275,7 @@ class Workload:
     def _take(
         self, api: Api, random: Random, stream: str, name: str, share: float, count: int = 100
     ) -> None:
-        """
-        Fetch messages, and acknowledge a share of them: most with an answer.
-        """
+        """Fetch messages, and acknowledge a share of them, most with an answer."""
         messages = api.fetch(stream, name, count)
         if not messages:
             time.sleep(0.01)
@@ -319,9 +306,7 @@ class Workload:
             self._sent.add(sequence)
 
     def _configure(self, api: Api, random: Random) -> None:
-        """
-        Make, change or delete a stream or a consumer.
-        """
+        """Create, change or delete a stream or a consumer."""
         isStream = random.random() < 0.5
         name = f"C{random.randrange(12)}"
         key = name if isStream else f"LIMITS.{name}"
@@ -349,7 +334,7 @@ class Workload:
 
     def compare(self) -> None:
         """
-        @raise Lost: if something acknowledged is not there.
+        @raise Lost: if something acknowledged is missing.
         """
         api = Api(self.server)
         self._compareConfigurations(api, "STREAM", self.streams)
@@ -379,7 +364,7 @@ class Workload:
 
     def finish(self) -> None:
         """
-        Take everything, and compare the result with the promises.
+        Fetch everything, and compare the result with the promises.
 
         @raise Lost: if something is lost, or left behind.
         """
@@ -418,7 +403,7 @@ class Workload:
 
     def _contents(self, api: Api) -> dict[int, bytes]:
         """
-        @return: what the stream with limits has.
+        @return: the content of the stream with limits.
         """
         config = {"durable_name": "reader", "ack_policy": "none"}
         api.ask("CONSUMER.DURABLE.CREATE.LIMITS.reader", stream_name="LIMITS", config=config)
@@ -454,10 +439,10 @@ def work(
     make: Callable[[Server, Random], Workload] = Workload,
 ) -> Workload:
     """
-    Kill a broker some times.
+    Kill a broker several times.
 
     @param interval: its C{sync_interval}.
-    @return: what clients know.
+    @return: the knowledge of the clients.
     """
     server = Server(OURS_FAST, directory, STORAGE.replace("$INTERVAL", interval)).start()
     try:

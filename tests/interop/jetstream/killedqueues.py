@@ -3,7 +3,7 @@ Clients whose messages are removed: jobs that are confirmed one by one, values t
 other, and purges. Removed messages do not come back when the broker is killed, and all counts are
 right.
 
-C{python -m tests.interop.jetstream.killedqueues DIRECTORY ROUNDS SEED} takes any number of rounds.
+C{python -m tests.interop.jetstream.killedqueues DIRECTORY ROUNDS SEED} does any number of rounds.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _STREAMS: dict[str, dict[str, Any]] = {
 class Queues(Workload):
     """
     @ivar values: the last acknowledged sequence and value of each key.
-    @ivar later: by key, values that were published after it.
-    @ivar purged: up to which sequence a purge was asked for, and up to which one was answered.
+    @ivar later: by key, values that were published after that.
+    @ivar purged: the last sequence of the requested purge, and that of the answered one.
     """
 
     values: dict[str, tuple[int, bytes]] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Queues(Workload):
         self._store(api, "JOBS", random.choice((1, 1, 5)))
 
     def _store(self, api: Api, stream: str, count: int) -> int:
-        """Store some messages, and give the sequence of the last."""
+        """Store some messages, and return the sequence of the last."""
         bodies = [b"%d" % next(self._numbers) for _ in range(count)]
         last = 0
         for body, answer in zip(
@@ -70,7 +70,7 @@ class Queues(Workload):
         return last
 
     def _put(self, api: Api, random: Random) -> None:
-        """Replace a value, mostly if it is the one that is known."""
+        """Replace a value, in most cases only if it is the known one."""
         key = f"VALUES.{random.randrange(_KEYS)}"
         body = b"%d" % next(self._numbers)
         before, _ = self.values.get(key, (0, b""))
@@ -144,7 +144,7 @@ class Queues(Workload):
             self.later[key].clear()
 
     def _repeat(self, api: Api) -> None:
-        """Publish the last messages with ids again: each is known."""
+        """Publish the last messages with ids again, and check that each is a duplicate."""
         identified = [
             (sequence, body)
             for (stream, sequence), body in self.stored.items()

@@ -1,7 +1,7 @@
 """
 Two servers with JetStream that receive the same requests and are compared after each: C{python -m
-tests.interop.jetstream.lockstep --histories N} goes through any number of histories. Several run at
-the same time, each in its own account, because a history mostly waits.
+tests.interop.jetstream.lockstep --histories N} plays any number of histories. Several run at the
+same time, each in its own account, because a history mostly waits.
 """
 
 from __future__ import annotations
@@ -71,9 +71,7 @@ class _Recorder(Client):
         super()._frame(frame)
 
     def wait(self, sid: bytes, count: int, patience: float) -> None:
-        """
-        Wait until that number of messages is there, or for some time.
-        """
+        """Wait until there are that many messages, or until a timeout."""
         try:
             self._until(lambda: len(self.got[sid]) >= count, patience)
         except TimeoutError:
@@ -81,7 +79,7 @@ class _Recorder(Client):
 
     def taken(self, sid: bytes) -> list[_Delivery]:
         """
-        @return: all that came, and forget it.
+        @return: all messages since the last call.
         """
         subjects = self.subjects.pop(sid, [])
         bodies, self.got[sid] = self.got[sid], []
@@ -92,7 +90,7 @@ class Side:
     """
     One of the servers.
 
-    @ivar delivered: where acknowledgements of delivered messages go, oldest first.
+    @ivar delivered: the acknowledgement subjects of delivered messages, oldest first.
     """
 
     def __init__(self, server: Server, user: str) -> None:
@@ -104,9 +102,7 @@ class Side:
         self._pushed += [self.client.subscribe(subject, b"g") for subject in _DELIVER]
 
     def begin(self) -> None:
-        """
-        Forget the history before.
-        """
+        """Forget the previous history."""
         for name in STREAMS:
             self.ask(Ask(f"STREAM.DELETE.{name}"))
         self.client.flush()
@@ -181,14 +177,14 @@ class Side:
 
     def pushed(self) -> int:
         """
-        @return: the number of messages that came to deliver subjects.
+        @return: the number of messages on deliver subjects.
         """
         self.client.flush()
         return sum(len(self.client.got[sid]) for sid in self._pushed)
 
     def takePushed(self) -> Any:
         """
-        @return: the messages that came to deliver subjects, by subscription and consumer.
+        @return: the messages on deliver subjects, by subscription and consumer.
         """
         return [
             sorted(
@@ -234,7 +230,7 @@ def _heartbeats(messages: list[tuple[bytes, bytes, bytes]]) -> int:
 
 def normalAnswer(headers: bytes, body: bytes) -> Any:
     """
-    @return: an answer without what differs by chance.
+    @return: an answer without its random parts.
     """
     if headers or not body:
         return [headers, body]
@@ -267,7 +263,7 @@ class Lockstep:
 
     def __init__(self, ours: Server, real: Server, *, user: str = "a") -> None:
         """
-        @param user: of the account, where servers have several.
+        @param user: the user of the account, if servers have several.
         """
         self.requests = 0
         self.histories = 0
@@ -281,9 +277,9 @@ class Lockstep:
 
     def history(self, seed: int, length: int) -> str:
         """
-        Have both do the same.
+        Play the same history on both servers.
 
-        @return: the first difference, with what went before; empty if there is none.
+        @return: the first difference, with the operations before it; empty if there is none.
         """
         self.histories += 1
         random, done = Random(seed), list[Operation]()
@@ -300,9 +296,7 @@ class Lockstep:
         return ""
 
     def begin(self) -> None:
-        """
-        Forget the history before.
-        """
+        """Forget the previous history."""
         self.both(Side.begin)
 
     def step(self, operation: Operation) -> str:
@@ -341,8 +335,8 @@ def together(work: Callable[[Lockstep, int], str], chosen: range, accounts: int)
     Let both servers work, in several accounts at the same time. Work that shows a difference is
     repeated, because a random difference does not repeat.
 
-    @param work: takes what C{chosen} has and gives a difference, if there is one.
-    @return: how much of the work differed twice.
+    @param work: takes the arguments in C{chosen} and returns a difference, if there is one.
+    @return: the number of differences that repeated.
     """
     users = [f"u{number}" for number in range(accounts)]
     seeds, twice, once = iter(chosen), list[int](), list[int]()

@@ -1,10 +1,10 @@
 """
-Generated requests that two servers answer:
-C{python -m tests.interop.jetstream.requests --rounds N} makes any number of rounds.
+Generated requests that two servers answer: C{python -m tests.interop.jetstream.requests --rounds N}
+makes any number of rounds.
 
-A round begins with no streams, or with the same few, and each request follows from what the ones
-before left there. The answers are compared whole, but for times, for names that a server chose and
-for what sources have received.
+A round begins with no streams, or with the same few, and each request depends on the streams left
+by the ones before. The answers are compared completely, except for times, for names that a server
+chose and for the progress of sources.
 """
 
 from __future__ import annotations
@@ -114,9 +114,7 @@ class _Round:
         )
 
     def learn(self, request: Ask, answer: dict[str, Any]) -> None:
-        """
-        Take over what an answer shows.
-        """
+        """Remember the configuration in an answer."""
         words = request.subject.split(".")
         if answer.get("success") and words[1] == "DELETE":
             self.present.pop(".".join(words[2:]), None)
@@ -128,7 +126,7 @@ class _Round:
 
 def _shown(value: Any) -> Any:
     """
-    @return: what is compared of an answer.
+    @return: the part of an answer that is compared.
     """
     if isinstance(value, list):
         return [_shown(element) for element in value]
@@ -143,7 +141,8 @@ def _shown(value: Any) -> Any:
 
 def _answered(side: Side, request: Ask) -> Any:
     """
-    Ask, and delete a consumer whose name the server chose, because it would end by itself.
+    Send a request, and delete a consumer whose name the server chose, because it would end by
+    itself.
     """
     reply = next(iter(side.ask(request)), "{}")
     if isinstance(reply, list):
@@ -159,7 +158,7 @@ def _answered(side: Side, request: Ask) -> Any:
 
 def compareRound(lockstep: Lockstep, seed: int) -> str:
     """
-    Have both servers answer the requests of a round.
+    Let both servers answer the requests of a round.
 
     @return: the first difference; empty if there is none.
     """

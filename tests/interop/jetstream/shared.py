@@ -53,9 +53,7 @@ class SharedBrokers:
         self.servers: dict[str, Server] = {}
 
     def start(self, *names: str) -> SharedBrokers:
-        """
-        Start brokers, and have them connect to those that were started before.
-        """
+        """Start brokers, and connect them to those that were started before."""
         for name in names:
             directory = self._directory / name
             directory.mkdir(exist_ok=True)
@@ -78,9 +76,7 @@ class SharedBrokers:
 
     @property
     def urls(self) -> list[str]:
-        """
-        Where clients connect, also to brokers that are dead now.
-        """
+        """The URLs for clients, also of brokers that are dead."""
         return [f"nats://127.0.0.1:{port}" for port in self._clientPorts.values()]
 
     def kill(self, name: str) -> None:
@@ -92,25 +88,19 @@ class SharedBrokers:
         server.exitStatus()
 
     def stop(self) -> None:
-        """
-        End all.
-        """
+        """Stop all brokers."""
         for server in self.servers.values():
             server.stop()
 
 
 async def ask(client: Any, subject: str, body: Any = None, timeout: float = PATIENCE) -> Any:
-    """
-    The answer to a request behind C{$JS.API.}.
-    """
+    """The answer to a request below C{$JS.API.}."""
     data = b"" if body is None else json.dumps(body).encode()
     return json.loads((await client.request(f"$JS.API.{subject}", data, timeout=timeout)).data)
 
 
 async def asked(client: Any, subject: str, body: Any = None) -> Any:
-    """
-    The same, again and again until there is an answer of somebody who leads.
-    """
+    """The answer to a request, which is repeated until a leader answers."""
     deadline = asyncio.get_running_loop().time() + PATIENCE
     while True:
         try:

@@ -2,7 +2,7 @@
 Clients of a JetStream that three brokers serve from one database, and whose leader is killed under
 load, again and again.
 
-C{python -m tests.interop.jetstream.takeover DIRECTORY KILLS} takes any number of kills.
+C{python -m tests.interop.jetstream.takeover DIRECTORY KILLS} does any number of kills.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Takeovers:
     @ivar stored: acknowledged publishes: bodies by sequence.
     @ivar seen: deliveries by consumer, counted by sequence.
     @ivar settled: sequences whose acknowledgement was answered, by consumer, with the number of the
-        fetch that brought them.
-    @ivar lives: for the consumer with a limit: which leader was the last one when each delivery of
-        a message came, and its number.
+        fetch that delivered them.
+    @ivar lives: for the consumer with a limit, the leader at each delivery of a message, and the
+        number of the delivery.
     @ivar gaps: seconds from each kill to the next acknowledged publish.
-    @ivar pauses: how often a leader stood still instead.
-    @ivar problems: what must not be.
+    @ivar pauses: how often a leader was paused instead.
+    @ivar problems: violations of the rules.
     """
 
     def __init__(self, brokers: SharedBrokers) -> None:
@@ -72,7 +72,7 @@ class Takeovers:
 
     async def _connect(self) -> Any:
         async def quiet(_: Exception) -> None:
-            """A connection that is lost with its broker is made again."""
+            """Reconnect after a connection was lost with its broker."""
 
         return await nats.connect(
             self._brokers.urls,
@@ -128,7 +128,7 @@ class Takeovers:
         await asyncio.wait_for(asyncio.gather(*works), 2 * PATIENCE)
 
     async def _pause(self, leader: str) -> None:
-        """Stop a leader until another one has its lease, and let it continue then."""
+        """Pause a leader until another one has its lease, and then let it continue."""
         server = self._brokers.servers[leader]
         self.pauses += 1
         server.signal("STOP")
@@ -164,9 +164,7 @@ class Takeovers:
         await client.close()
 
     async def _take(self, name: str, share: float) -> None:
-        """
-        Fetch messages, and acknowledge a share of them, with an answer.
-        """
+        """Fetch messages, and acknowledge a share of them, with an answer."""
         client = await self._connect()
         while not self._isOver:
             await self._fetch(client, name, share)
@@ -175,7 +173,7 @@ class Takeovers:
     async def _fetch(self, client: Any, name: str, share: float) -> None:
         """
         Fetch messages to a new inbox. Messages to this inbox were sent after the fetch began, and
-        so after earlier acknowledgements were answered. Late messages are counted.
+        therefore after earlier acknowledgements were answered. Late messages are counted.
         """
         fetch, arrived, isFull = next(self._fetches), list[Any](), asyncio.Event()
 
@@ -245,7 +243,7 @@ def killLeaders(postgres: PostgresServer, directory: Path, kills: int) -> Takeov
     """
     Kill leaders of a stream.
 
-    @return: what clients know.
+    @return: the knowledge of the clients.
     """
     brokers = SharedBrokers(postgres, directory)
     try:

@@ -1,6 +1,6 @@
 """
-Subjects, headers and names that are not UTF-8, beside nats-server: the answers show the same, from
-memory and from files.
+Subjects, headers and names that are not UTF-8, compared with nats-server: the answers are the same,
+from memory and from files.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ REQUESTS: list[tuple[bytes, bytes]] = [
 
 @pytest.fixture(scope="module")
 def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Client]]:
-    """Of nats-server, and of natsbroker."""
+    """A client of nats-server, and one of natsbroker."""
     place: Path = tmp_path_factory.mktemp("bytes")
     servers = []
     for flavour in (REAL, OURS_FAST):

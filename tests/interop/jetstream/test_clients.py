@@ -32,9 +32,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
 
 
 def _play(server: Server, scenario: _Scenario) -> None:
-    """
-    Run a scenario with a client's JetStream context.
-    """
+    """Run a scenario with the JetStream context of nats-py."""
 
     async def connected() -> None:
         failures: list[Exception] = []
@@ -64,7 +62,7 @@ async def _next(subscription: Any, count: int) -> list[bytes]:
 
 
 def test_pull(server: Server) -> None:
-    """A pull consumer fetches in batches, and has a rejected message again."""
+    """A pull consumer fetches in batches, and gets a rejected message again."""
 
     async def scenario(context: Any) -> None:
         await _filled(context)
@@ -133,7 +131,7 @@ def test_queueGroup(server: Server) -> None:
 
 
 def test_deliverPolicies(server: Server) -> None:
-    """A consumer of the last messages of subjects begins with those."""
+    """A consumer with the policy last-per-subject begins with the last message of each subject."""
 
     async def scenario(context: Any) -> None:
         await _filled(context)
@@ -172,7 +170,7 @@ def test_keys(server: Server) -> None:
 
 
 def test_watch(server: Server) -> None:
-    """A watcher has the last value of each key, then every change."""
+    """A watcher gets the last value of each key, then every change."""
 
     async def scenario(context: Any) -> None:
         bucket = await context.create_key_value(bucket="B", direct=False)

@@ -19,8 +19,9 @@ RESTARTS = "NATSBROKER_DATABASE_RESTARTS"
 
 def test_restarted(tmp_path: Path) -> None:
     """
-    No acknowledged message is lost. No confirmed message comes again, stays in a work queue or an
-    interest stream, or comes to a later consumer. A stream takes each message of a source once.
+    No acknowledged message is lost when the database is restarted. No confirmed message comes
+    again, stays in a work queue or an interest stream, or comes to a later consumer. A stream takes
+    each message of a source once.
     """
     restarts = int(os.environ.get(RESTARTS, "3"))
     done = restartDatabase(tmp_path, restarts)

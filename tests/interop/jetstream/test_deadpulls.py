@@ -1,5 +1,5 @@
 """
-Pull requests whose clients are gone before there is a message: the next client gets it.
+Pull requests whose clients are gone before there is a message, so that the next client gets it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def ask(client: Client, subject: bytes, **body: Any) -> dict[str, Any]:
 
 
 def waiting(client: Client, count: int) -> None:
-    """Wait until the consumer has a number of requests."""
+    """Wait until the consumer has this number of pull requests."""
     deadline = time.monotonic() + PATIENCE
     while ask(client, b"CONSUMER.INFO.Q.c").get("num_waiting") != count:
         assert time.monotonic() < deadline
@@ -73,7 +73,8 @@ def waiting(client: Client, count: int) -> None:
 
 def givesToTheLiving(here: Server, there: Server, user: str, isAsked: bool) -> None:
     """
-    Pull through one server, leave, and publish and pull in the account of the stream at another.
+    Send a pull request through one server and disconnect, and publish and pull in the stream's
+    account at another.
 
     @param isAsked: whether to wait until C{num_waiting} shows that the request is gone.
     """
@@ -108,7 +109,9 @@ def givesToTheLiving(here: Server, there: Server, user: str, isAsked: bool) -> N
 
 @pytest.mark.parametrize("flavour", [OURS_FAST, OURS_PURE, REAL], ids=lambda flavour: flavour.name)
 def test_twoAccounts(flavour: Flavour, tmp_path: Path) -> None:
-    """The client was in another account, which imports the API."""
+    """
+    The pull request of a client in another account, which imports the API, ends with the client.
+    """
     top = storage().replace("$DIR", str(tmp_path))
     server = Server(flavour, tmp_path, f"{top}\naccounts {{ {ACCOUNTS} }}").start()
     try:
@@ -119,7 +122,10 @@ def test_twoAccounts(flavour: Flavour, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("user", ["js", "app"])
 def test_members(user: str, tmp_path: Path) -> None:
-    """The client was at another member of the cluster, in the same account or in another."""
+    """
+    The pull request of a client at another member ends with the client, in the same account or in
+    another.
+    """
     members: list[Member] = []
     try:
         for place, top in enumerate((storage(), "")):
@@ -136,7 +142,10 @@ def test_members(user: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("user", ["js", "app"])
 def test_clusters(user: str, tmp_path: Path) -> None:
-    """The client was in another cluster, in the same account or in another."""
+    """
+    The pull request of a client in another cluster ends with the client, in the same account or in
+    another.
+    """
     sites: list[Site] = []
     try:
         for place, (name, top) in enumerate((("GA", storage()), ("GB", ""))):
@@ -155,7 +164,7 @@ def test_clusters(user: str, tmp_path: Path) -> None:
 
 
 def test_leafnodes(tmp_path: Path) -> None:
-    """The client was at a leafnode."""
+    """The pull request of a client at a leafnode ends with the client."""
     hub = Broker(OURS_FAST, tmp_path, "hub", top=storage("hub"), accounts=ACCOUNTS).start()
     plain, top = "JS { users: [ {user: js, password: js} ] }", "default_js_domain { JS: hub }"
     remote = hub.remote("js", "JS")

@@ -1,5 +1,5 @@
 """
-JetStream of natsbroker and of nats-server, side by side.
+JetStream of natsbroker, compared with that of nats-server.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ ROUNDS = tuple(range(100, 104))
 
 @pytest.fixture
 def lockstep(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lockstep]:
-    """
-    nats-server, and a server of the kind that the test names.
-    """
+    """nats-server, and the server that the test names."""
     servers = []
     flavours: tuple[Flavour, ...] = (request.param, REAL)
     for place, flavour in enumerate(flavours):
@@ -41,7 +39,9 @@ def lockstep(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lockste
 
 @pytest.mark.parametrize("lockstep", [OURS_FAST], ids=lambda flavour: flavour.name, indirect=True)
 def test_agreement(lockstep: Lockstep) -> None:
-    """The answers and the deliveries of histories and the answers to requests are nats-server's."""
+    """
+    The answers and the deliveries of histories, and the answers to requests, are nats-server's.
+    """
     histories = [lockstep.history(seed, _LENGTH) for seed in SEEDS]
     histories += [compareRound(lockstep, seed) for seed in ROUNDS]
     assert not any(histories), "\n".join(filter(None, histories))
@@ -50,6 +50,6 @@ def test_agreement(lockstep: Lockstep) -> None:
 
 @pytest.mark.parametrize("lockstep", [REAL], ids=lambda flavour: flavour.name, indirect=True)
 def test_oracleIsRepeatable(lockstep: Lockstep) -> None:
-    """nats-server agrees with itself, so that a difference means something."""
+    """nats-server agrees with itself, so that a difference is significant."""
     histories = [lockstep.history(seed, _LENGTH) for seed in SEEDS[:2]]
     assert not any(histories), "\n".join(filter(None, histories))

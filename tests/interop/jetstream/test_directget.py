@@ -104,7 +104,7 @@ def _answers(flavour: Flavour, directory: Path) -> list[list[tuple[bytes, bytes]
 
 
 def test_sameAnswers(tmp_path: Path) -> None:
-    """Each request has the same answer from both."""
+    """Each direct get has the same answer from both servers."""
     theirs = _answers(REAL, tmp_path / "theirs")
     ours = _answers(OURS_FAST, tmp_path / "ours")
     asked = [*_REQUESTS, *_LAST]

@@ -33,7 +33,7 @@ USED = {"history": ["age", "name", "v"], "keys": ["age", "name"]}
     ids=lambda flavour: flavour.name,
 )
 def test_mirrorAcrossDomains(hub: Flavour, leaf: Flavour, tmp_path: Path) -> None:
-    """A message put into the mirror goes to the origin and comes back."""
+    """A value that is put into the mirror is stored in the origin and copied back."""
     for name in ("hub", "leaf"):
         (tmp_path / name).mkdir()
     config = HUB.format(store=tmp_path / "hub")

@@ -1,5 +1,5 @@
 """
-Stores with an encryption key, given to nats-server and to us in the same way.
+Stores with an encryption key, which nats-server and natsbroker get in the same way.
 """
 
 from __future__ import annotations
@@ -18,16 +18,12 @@ BOTH = pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda flavour:
 
 
 def started(flavour: Flavour, directory: Path, keys: str = "") -> Server:
-    """
-    A server with a store and perhaps keys.
-    """
+    """A server with a store, and possibly with keys."""
     return Server(flavour, directory, f'jetstream {{ store_dir: "$DIR/js"\n {keys} }}').start()
 
 
 def streamsOf(flavour: Flavour, directory: Path, keys: str = "") -> list[str]:
-    """
-    The streams that there are with some keys.
-    """
+    """The streams that exist with these keys."""
     server = started(flavour, directory, keys)
     try:
         names: list[str] = Asker(server).ask("STREAM.NAMES")["streams"] or []
@@ -49,7 +45,7 @@ def made(flavour: Flavour, directory: Path) -> None:
 
 @BOTH
 def test_keys(flavour: Flavour, tmp_path: Path) -> None:
-    """A store gets a key and then another one, and no plain text is left."""
+    """A store can get a key and then another one, and no plain text is left."""
     made(flavour, tmp_path)
     for keys in ("key: one", "ek: two, cipher: AES, prev_ek: one"):
         assert streamsOf(flavour, tmp_path, keys) == ["S"]
@@ -67,8 +63,8 @@ def test_keys(flavour: Flavour, tmp_path: Path) -> None:
 )
 def test_unusedStream(tmp_path: Path, changes: tuple[str, ...]) -> None:
     """
-    A stream that was not used while there were two keys is readable without the former key and its
-    cipher. nats-server loses it then.
+    A stream that was not used while there were two keys can be read without the former key and its
+    cipher. nats-server loses it.
     """
     for flavour, last in ((REAL, []), (OURS_FAST, ["S"])):
         directory = tmp_path / flavour.name
@@ -81,8 +77,8 @@ def test_unusedStream(tmp_path: Path, changes: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("keys", ["key: two", ""])
 def test_wrongKey(tmp_path: Path, keys: str) -> None:
     """
-    With another key or without one, nats-server has no streams any more. natsbroker reports an
-    error and ends.
+    With a wrong key or without one, nats-server shows no streams, while natsbroker reports an error
+    and ends.
     """
     for flavour in (REAL, OURS_FAST):
         directory = tmp_path / flavour.name

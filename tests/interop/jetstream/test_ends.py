@@ -1,6 +1,6 @@
 """
-Messages that a stream stores by itself, beside nats-server: each is republished with its headers,
-and both servers work at the same time.
+Messages that a stream stores by itself, compared with nats-server: each is republished with its
+headers, and both servers work at the same time.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ _TIME = re.compile(rb"Time-Stamp: [0-9TZ:.-]+")
 
 
 class Watched:
-    """
-    A server, and what its streams store.
-    """
+    """A server, and the messages that its streams store."""
 
     def __init__(self, server: Server) -> None:
         self.client = Client(server)
@@ -60,7 +58,7 @@ class Watched:
 
     def state(self, name: str, done: Callable[[Any], bool]) -> Any:
         """
-        The state of a stream as soon as it is the expected one, or the last one after five seconds.
+        The state of a stream once it is the expected one, or the last state after five seconds.
         """
         deadline = time.monotonic() + 5
         while not done(state := self.ask(f"STREAM.INFO.{name}", {})["state"]):
@@ -70,7 +68,7 @@ class Watched:
         return state
 
     def delete(self, name: str) -> None:
-        """Delete a stream that would go on to store messages."""
+        """Delete a stream that would continue to store messages."""
         self.ask(f"STREAM.DELETE.{name}", {})
         self.client.flush()
         self.client.got[self._copies].clear()
@@ -78,7 +76,7 @@ class Watched:
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Watched]]:
-    """nats-server, and natsbroker."""
+    """nats-server and natsbroker."""
     place: Path = tmp_path_factory.mktemp("ends")
     servers = []
     for flavour in (REAL, OURS_FAST):
@@ -96,7 +94,8 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Watched]]:
 
 def test_markers(pair: list[Watched]) -> None:
     """
-    Delete markers after C{max_age} and a time to live: the messages and their order are the same.
+    Delete markers after C{max_age} and after a time to live are the same messages in the same
+    order.
     """
     made, acknowledged = [], []
     for watched in pair:
@@ -135,12 +134,12 @@ _EVERY = {"Nats_Schedule": "@every 1s", "Nats_Schedule_Target": "C.target"}
 
 
 def _nextIsLater(headers: bytes) -> bytes:
-    """The header block without the time of the next message, but with its offset."""
+    """The header block with the offset of the next message instead of its time."""
     return re.sub(rb"(Schedule-Next: )[-0-9]+T[:0-9]+", rb"\1", headers)
 
 
 def test_schedules(pair: list[Watched]) -> None:
-    """Scheduled messages: the refusals are the same, and the messages of each schedule are too."""
+    """Scheduled messages have the same refusals, and each schedule stores the same messages."""
     made, acknowledged = [], []
     cron = {"Nats_Schedule": "*/1 * * * * *", "Nats_Schedule_Time_Zone": "Asia/Kolkata"}
     for watched in pair:
@@ -174,7 +173,7 @@ def test_schedules(pair: list[Watched]) -> None:
 
 
 def test_counters(pair: list[Watched]) -> None:
-    """Counters that are merged from two sources: the totals and the headers are the same."""
+    """Counters that are merged from two sources have the same totals and headers."""
     for watched in pair:
         for name in ("X", "Y"):
             watched.make(name, allow_msg_counter=True, republish=None)

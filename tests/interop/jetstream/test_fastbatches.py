@@ -1,4 +1,6 @@
-"""Fast batches: natsbroker answers the same messages as nats-server does."""
+"""
+Fast batches, which natsbroker answers with the same messages as nats-server.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,7 @@ def _answers(flavour: Flavour, directory: Path) -> list[Any]:
 
 
 def test_sameAnswers(tmp_path: Path) -> None:
-    """Acknowledgements, gaps, errors and commits, in the same order."""
+    """Acknowledgements, gaps, errors and commits of fast batches come in the same order."""
     theirs = _answers(REAL, tmp_path / "theirs")
     assert len(theirs) > 30
     assert _answers(OURS_FAST, tmp_path / "ours") == theirs

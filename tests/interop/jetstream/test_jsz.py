@@ -1,6 +1,6 @@
 """
-Monitoring of JetStream, compared with nats-server's under the same clients: the same keys in the
-same order with values of the same types, and the same figures and refusals. Each difference has a
+Monitoring of JetStream, compared with nats-server's for the same clients: the same keys in the same
+order with values of the same types, and the same figures and refusals. Each difference has a
 reason.
 """
 
@@ -133,9 +133,7 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
 
 
 def populate(side: Monitored) -> None:
-    """
-    Have streams of every kind, consumers, messages, and a request that fails.
-    """
+    """Create streams of every kind, consumers and messages, and send a request that fails."""
     a, b = side.client("a"), side.client("b")
     a.api("STREAM.CREATE.ONE", name="ONE", subjects=["one.>"], metadata={"k": "v"})
     a.api("STREAM.CREATE.MEM", name="MEM", subjects=["mem.>"], storage="memory", max_bytes=9000)
@@ -179,13 +177,13 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitored]:
 
 @pytest.mark.parametrize("path", PAGES)
 def test_pages(path: str, real: Monitored, ours: Monitored) -> None:
-    """C{/jsz} has nats-server's keys, types and order, but for what the tables excuse."""
+    """C{/jsz} has nats-server's keys, types and order, except for differences in the tables."""
     assertSameShape(fetched(real, path), fetched(ours, path), extra=EXTRA)
 
 
 @pytest.mark.parametrize(("subject", "options"), REQUESTS, ids=str)
 def test_requests(subject: str, options: dict[str, Any], real: Monitored, ours: Monitored) -> None:
-    """Answers of the system account show JetStream with nats-server's keys and types, too."""
+    """Answers of the system account about JetStream have nats-server's keys and types too."""
     body = json.dumps(options).encode() if options else b""
     answers = []
     for side in (real, ours):
@@ -200,21 +198,19 @@ def test_requests(subject: str, options: dict[str, Any], real: Monitored, ours: 
 
 @pytest.mark.parametrize("expected", JETSTREAM, ids=str)
 def test_readers(expected: ExpectedAnswer, real: Monitored, ours: Monitored) -> None:
-    """
-    The members that monitoring tools read of JetStream are there, with the types that they expect.
-    """
+    """The keys that monitoring tools read of JetStream exist, with the types that they expect."""
     for side in (real, ours):
         assert expected.problems(readBy(side.server, expected)) == []
 
 
 @pytest.mark.parametrize("path", SAME)
 def test_answers(path: str, real: Monitored, ours: Monitored) -> None:
-    """Health and refusals are the same to the byte."""
+    """Health and refusals are the same byte for byte."""
     assert ours.get(path) == real.get(path)
 
 
 def test_figures(real: Monitored, ours: Monitored) -> None:
-    """The same clients lead to the same figures."""
+    """The same clients produce the same figures."""
     there, here = (fetched(side, "/jsz?raft=1&accounts=1") for side in (real, ours))
     for page in (there, here):
         # The bytes of a stream with sources: see test_states.
@@ -228,7 +224,7 @@ def test_figures(real: Monitored, ours: Monitored) -> None:
 
 
 def test_states(real: Monitored, ours: Monitored) -> None:
-    """Streams and consumers are shown in the same state, with the same configuration."""
+    """Streams and consumers are shown with the same state and configuration."""
     there, here = (_states(fetched(side, "/jsz?consumers=1&config=1")) for side in (real, ours))
     assert here == there
 
@@ -252,7 +248,7 @@ def _states(page: Any) -> Any:
 
 
 def test_varz(real: Monitored, ours: Monitored) -> None:
-    """The part in C{/varz} has the same keys, and so has the part in C{/accountz}."""
+    """The JetStream part of C{/varz} has the same keys, and so has that of C{/accountz}."""
     there, here = (fetched(side, "/varz")["jetstream"] for side in (real, ours))
     difference = assertSameShape(there, here, extra=EXTRA)
     assert {place.strip() for place in difference.extra} == EXTRA.keys()
@@ -262,7 +258,7 @@ def test_varz(real: Monitored, ours: Monitored) -> None:
 
 
 def test_info(real: Monitored, ours: Monitored) -> None:
-    """INFO tells clients that there is JetStream."""
+    """INFO announces JetStream to clients."""
     for side in (real, ours):
         info = json.loads(side.client("a").info.partition(b" ")[2])
         assert info["jetstream"] is True
@@ -271,7 +267,10 @@ def test_info(real: Monitored, ours: Monitored) -> None:
 @pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda flavour: flavour.name)
 @pytest.mark.parametrize("said", ["", ", max_mem: -1, max_file: -1", ", max_mem: 0, max_file: 0"])
 def test_totals(flavour: Flavour, said: str, startServer: StartServer, tmp_path: Path) -> None:
-    """Without totals three quarters of memory and disk are shown. A total of 0 is one, too."""
+    """
+    Without configured totals, three quarters of memory and disk are shown. A total of 0 is shown as
+    0.
+    """
     server = startServer(flavour, f'jetstream {{ store_dir: "$DIR/js"{said} }}', ["-m", "-1"])
     varz: Any = server.monitor("/varz")
     config = varz["jetstream"]["config"]

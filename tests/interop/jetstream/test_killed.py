@@ -17,8 +17,8 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize(("interval", "rounds"), [("always", 20), ("2m", 10)])
 def test_killedUnderLoad(tmp_path: Path, interval: str, rounds: int) -> None:
     """
-    Whenever the broker is killed, no answered publish, acknowledgement or configuration is lost.
-    Every message comes, none more often than allowed, and none stays in a work queue.
+    No answered publish, acknowledgement or configuration is lost when the broker is killed. Every
+    message comes, none more often than allowed, and none stays in a work queue.
     """
     workload = work(tmp_path, rounds, 1, interval)
     assert len(workload.stored) > 1000
@@ -30,8 +30,8 @@ def test_killedUnderLoad(tmp_path: Path, interval: str, rounds: int) -> None:
 @pytest.mark.parametrize("interval", ["always", "2m"])
 def test_killedQueues(tmp_path: Path, interval: str) -> None:
     """
-    No message comes back that was confirmed, replaced or purged, no message is stored twice, and
-    all counts are right.
+    After the broker was killed, no confirmed, replaced or purged message comes back, no message is
+    stored twice, and all counts are right.
     """
     workload = work(tmp_path, 5, 1, interval, Queues)
     assert workload.acked["server"]

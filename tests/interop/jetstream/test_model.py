@@ -1,5 +1,5 @@
 """
-The model of JetStream computes nats-server's answers.
+The model of JetStream, which computes nats-server's answers.
 """
 
 from __future__ import annotations
@@ -45,14 +45,12 @@ def _body(request: Any) -> bytes:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """
-    Tell whether two answers are the same, in the same order.
-    """
+    """Whether two answers are the same, in the same order."""
     return json.dumps(one) == json.dumps(other)
 
 
 def test_recordedStreams(asker: Asker) -> None:
-    """The recorded answers about streams are nats-server's."""
+    """nats-server gives the recorded answers about streams."""
     recorded = cases("stream")
     asker.ask("STREAM.CREATE.O", _body(recorded["origin"]))
     for request, answer in recorded["creates"]:
@@ -68,7 +66,7 @@ def test_recordedStreams(asker: Asker) -> None:
 
 
 def test_recordedConsumers(asker: Asker) -> None:
-    """The recorded answers about consumers are nats-server's."""
+    """nats-server gives the recorded answers about consumers."""
     recorded = cases("consumer")
     for stream in recorded["streams"]:
         asker.ask(f"STREAM.CREATE.{stream['name']}", _body(stream))
@@ -85,7 +83,7 @@ def test_recordedConsumers(asker: Asker) -> None:
 
 
 def test_recordedRefusals(asker: Asker) -> None:
-    """The recorded bodies that are malformed JSON are so for nats-server, and no others."""
+    """nats-server refuses the recorded malformed JSON, and accepts the other bodies."""
     for body, isRefused in cases("json"):
         error = asker.ask("STREAM.CREATE.S", body.encode("latin-1")).get("error", {})
         assert (error.get("err_code") == 10025) is isRefused, body
@@ -93,7 +91,10 @@ def test_recordedRefusals(asker: Asker) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_generatedStreams(asker: Asker, seed: int) -> None:
-    """Any sequence of creations, changes and deletions of streams has nats-server's answers."""
+    """
+    The model gives nats-server's answers to any sequence of creations, changes and deletions of
+    streams.
+    """
     random, model, configs = Random(seed), Model(), 0
     for _ in range(_CASES):
         name = random.choice(NAMES)
@@ -114,7 +115,9 @@ def test_generatedStreams(asker: Asker, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_generatedConsumers(asker: Asker, seed: int) -> None:
-    """Any sequence of creations and changes of consumers has nats-server's answers."""
+    """
+    The model gives nats-server's answers to any sequence of creations and changes of consumers.
+    """
     random, model, configs = Random(seed), Model(), 0
     for turn in range(_CASES):
         if turn % 100 == 0:

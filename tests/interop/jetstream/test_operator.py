@@ -1,6 +1,6 @@
 """
-JetStream of accounts with JWTs, compared with nats-server in operator mode under the same requests:
-the answers are the same, also after the JWTs and the limits of the server have changed.
+JetStream of accounts with JWTs, compared with nats-server in operator mode for the same requests:
+the answers are the same, also after JWTs and the limits of the server have changed.
 """
 
 from __future__ import annotations
@@ -40,9 +40,7 @@ Steps = Callable[["Clients"], Awaitable[None]]
 
 
 def configuration() -> str:
-    """
-    A resolver whose JWTs may change, and JetStream.
-    """
+    """A configuration with a resolver whose JWTs may change, and JetStream."""
     tokens = {
         SYSTEM: SYSTEM.jwt(),
         ONE: ONE.jwt(limits=LIMITS),
@@ -59,9 +57,7 @@ def configuration() -> str:
 
 
 class Clients:
-    """
-    The clients of a server, and what they were answered.
-    """
+    """The clients of a server, and the answers that they received."""
 
     def __init__(self, server: Server, directory: Path) -> None:
         self._server = server
@@ -70,9 +66,7 @@ class Clients:
         self.answers: list[Any] = []
 
     async def of(self, name: str, account: Account | None = None) -> Any:
-        """
-        The client of an account; without one, of a user of that name.
-        """
+        """The client of an account, or that of a user of this name."""
         if name not in self._open:
             options: dict[str, Any] = {"user": name, "password": name}
             if account is not None:
@@ -85,9 +79,7 @@ class Clients:
         return self._open[name]
 
     async def ask(self, name: str, subject: str, body: bytes = b"") -> Any:
-        """
-        Keep the answer to a request.
-        """
+        """Send a request, and keep its answer."""
         client = await self.of(name, NAMES.get(name))
         try:
             answer = json.loads((await client.request(subject, body, timeout=PATIENCE)).data)
@@ -97,9 +89,7 @@ class Clients:
         return answer
 
     async def api(self, name: str, subject: str, /, **body: Any) -> Any:
-        """
-        The same with a request of the API.
-        """
+        """Send a request of the API, and keep its answer."""
         return await self.ask(name, f"$JS.API.{subject}", json.dumps(body).encode())
 
     async def stream(self, name: str, stream: str, /, **config: Any) -> None:
@@ -118,9 +108,7 @@ class Clients:
         await self.api(name, subject, stream_name="A", config=given)
 
     async def limit(self, name: str, isThere: bool = True, **limits: Any) -> None:
-        """
-        Change the JWT of an account, and wait until the change is in force.
-        """
+        """Change the JWT of an account, and wait until the change is applied."""
         account = NAMES[name]
         system = await self.of("system", SYSTEM)
         subject = f"$SYS.REQ.ACCOUNT.{account.key}.CLAIMS.UPDATE"
@@ -133,9 +121,7 @@ class Clients:
         await asyncio.sleep(0.1)
 
     async def close(self) -> None:
-        """
-        Have all clients go.
-        """
+        """Close all clients."""
         for client in self._open.values():
             await client.close()
 
@@ -151,7 +137,7 @@ async def _hasJetStream(client: Any) -> bool:
 def _compared(answer: Any) -> Any:
     """
     An answer without the parts that differ between runs. An answer with a configuration is reduced
-    to it.
+    to the configuration.
     """
     if not isinstance(answer, dict):
         return answer
@@ -215,7 +201,7 @@ async def _changes(clients: Clients) -> None:
 
 
 def answersOf(flavour: Flavour, directory: Path, config: str, steps: Steps) -> list[Any]:
-    """The answers to the clients of a server."""
+    """The answers that the clients of a server received."""
     directory.mkdir()
     server = Server(flavour, directory, config).start()
     clients = Clients(server, directory)
@@ -234,9 +220,7 @@ def answersOf(flavour: Flavour, directory: Path, config: str, steps: Steps) -> l
 
 
 def assertSame(directory: Path, config: str, steps: Steps) -> None:
-    """
-    Compare what clients of both servers are answered.
-    """
+    """Compare the answers that clients of both servers receive."""
     there = answersOf(REAL, directory / "real", config, steps)
     here = answersOf(OURS_FAST, directory / "ours", config, steps)
     assert here == there
@@ -251,7 +235,7 @@ def test_operator(steps: Steps, tmp_path: Path) -> None:
 
 
 def test_survives(tmp_path: Path) -> None:
-    """Streams of an account are there after a restart, before a client of it is."""
+    """Streams of an account exist after a restart, before a client of the account connects."""
 
     async def make(clients: Clients) -> None:
         await clients.stream("one", "A", max_bytes=2000)
@@ -296,5 +280,5 @@ async def _serverLimits(clients: Clients) -> None:
 
 
 def test_serverLimits(tmp_path: Path) -> None:
-    """The server's limits bound what streams without a size of their own store."""
+    """The limits of the server apply to streams without a maximum size."""
     assertSame(tmp_path, SERVER_LIMITS, _serverLimits)

@@ -1,5 +1,5 @@
 """
-The streams of a broker that keeps them in PostgreSQL.
+A broker that stores its streams in PostgreSQL.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tests.postgresql import PostgresServer
 
 def test_killed(postgres: PostgresServer, tmp_path: Path) -> None:
     """
-    A broker that is killed has its streams, consumers, buckets and positions when it starts again.
-    This includes positions in the origins of sources. It starts as soon as the lease of its earlier
-    process is over.
+    A broker that is killed has its streams, consumers, buckets and positions when it starts again,
+    including the positions in origins of sources. It starts once the lease of its earlier process
+    has expired.
     """
     options = f'source: "{postgres.source}", schema: "{postgres.newSchema()}", lease: 1'
     config = f"jetstream {{ backend: postgresql, backend_options {{ {options} }} }}"
@@ -89,8 +89,7 @@ REQUESTS: list[tuple[str, Any]] = [
 @pytest.mark.parametrize("brokers", [1, 3])
 def test_readersBesideWriters(postgres: PostgresServer, tmp_path: Path, brokers: int) -> None:
     """
-    Every request finds a key of a bucket that keeps one value while others write it, from any
-    broker.
+    Every request, to any broker, finds a key of a bucket with one value while others overwrite it.
     """
     cluster = SharedBrokers(postgres, tmp_path).start(*("one", "two", "three")[:brokers])
     left = 240

@@ -1,6 +1,6 @@
 """
-nats.js and libnats use streams, consumers, key-value and object stores; the same with nats-server
-shows that the programs themselves are right.
+nats.js and libnats use streams, consumers, key-value and object stores. The same runs with
+nats-server show that the programs are right.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
 @pytest.mark.parametrize("program", JETSTREAM_PROGRAMS, ids=lambda program: program.name)
 @pytest.mark.parametrize("scenario", ["pull", "ordered", "keys"])
 def test_scenario(scenario: str, program: Program, server: Server) -> None:
-    """The client's own API does on the server what it is documented to do."""
+    """The API of the client behaves on the server as documented."""
     assert program.run(scenario, server.url) == _PRINTED[scenario]
 
 
 def test_objects(server: Server) -> None:
-    """An object is stored in chunks, read and deleted; libnats 3.4 has no object store."""
+    """An object is stored in chunks, read and deleted. (libnats 3.4 has no object store.)"""
     assert JETSTREAM_JS.run("objects", server.url) == _PRINTED["objects"]

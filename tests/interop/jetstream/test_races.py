@@ -1,6 +1,6 @@
 """
-Two requests at the same time: the answers and the result are those of nats-server when it gets one
-after the other, in either order.
+Two requests at the same time: the answers and the result are those of nats-server for the two
+requests one after the other, in either order.
 """
 
 from __future__ import annotations
@@ -84,9 +84,7 @@ RACES: dict[str, tuple[tuple[_Request, ...], _Request, _Request]] = {
 
 
 class Racer:
-    """
-    A client whose requests a server receives one after the other, or at once.
-    """
+    """A client whose requests a server receives one after the other, or at the same time."""
 
     def __init__(self, server: Server) -> None:
         self._client = Client(server)
@@ -101,7 +99,7 @@ class Racer:
 
     def run(self, before: tuple[_Request, ...], *requests: _Request, isTogether: bool) -> Any:
         """
-        @return: the answers, sorted, and the streams and the consumer that there are afterwards.
+        @return: the sorted answers, and the streams and the consumer that exist afterwards.
         """
         for name in "ST":
             self._ask((f"STREAM.DELETE.{name}", b""))
@@ -137,7 +135,7 @@ def _shown(answer: bytes) -> Any:
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Racer]]:
-    """nats-server, and natsbroker."""
+    """nats-server and natsbroker."""
     place: Path = tmp_path_factory.mktemp("races")
     servers = []
     for flavour in (REAL, OURS_FAST):
@@ -155,7 +153,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Racer]]:
 
 @pytest.mark.parametrize("name", RACES)
 def test_oneAfterTheOther(pair: list[Racer], name: str) -> None:
-    """Requests at the same time have the result of one of their two orders."""
+    """Two requests at the same time have the result of one of their two orders."""
     real, ours = pair
     before, *requests = RACES[name]
     orders = (requests, requests[::-1])

@@ -51,7 +51,7 @@ def _copies(flavour: Flavour, directory: Path, republish: Any) -> list[tuple[byt
 
 @pytest.mark.parametrize("republish", _REPUBLISHED)
 def test_sameCopies(tmp_path: Path, republish: Any) -> None:
-    """Headers and bodies are the same."""
+    """Headers and bodies of republished messages are the same."""
     theirs = _copies(REAL, tmp_path / "theirs", republish)
     assert len(theirs) >= 3
     assert _copies(OURS_FAST, tmp_path / "ours", republish) == theirs

@@ -1,5 +1,5 @@
 """
-Snapshots go from natsbroker to nats-server and back.
+Snapshots that are moved from natsbroker to nats-server, and in the other direction.
 """
 
 from __future__ import annotations
@@ -41,9 +41,7 @@ class Copier:
         return json.loads(self.ask(f"$JS.API.{subject}", data))
 
     def fill(self, storage: str) -> None:
-        """
-        Make a stream of 120 messages with gaps and headers, and consumers in use.
-        """
+        """Create a stream of 120 messages with gaps and headers, and consumers in use."""
         self.api("STREAM.CREATE.S", {"name": "S", "subjects": ["s.>"], "storage": storage})
         for number in range(120):
             block = b"NATS/1.0\r\nNumber: %d\r\n\r\n" % number if number % 2 else b""
@@ -116,9 +114,7 @@ class Copier:
 
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[dict[str, Copier]]:
-    """
-    Clients of a nats-server and of a natsbroker.
-    """
+    """A client of nats-server, and one of natsbroker."""
     started = {}
     for flavour in (REAL, OURS_FAST):
         directory = tmp_path / flavour.name

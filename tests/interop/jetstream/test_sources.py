@@ -1,5 +1,5 @@
 """
-Mirrors and sources, as clients make and see them: of origins in one server, and of origins of a
+Mirrors and sources, as clients create and see them, with origins in the same server and in a
 nats-server behind a leafnode.
 """
 
@@ -26,7 +26,7 @@ COUNT = 500
 
 
 def run(server: Server, steps: Callable[[Any, Any], Awaitable[None]], user: str = "") -> None:
-    """Have a client do something."""
+    """Run a coroutine with a client."""
 
     async def work() -> None:
         login = {"user": user, "password": user} if user else {}
@@ -38,7 +38,7 @@ def run(server: Server, steps: Callable[[Any, Any], Awaitable[None]], user: str 
 
 
 async def reaches(jetstream: Any, name: str, last: int) -> Any:
-    """Wait until a stream has a sequence; give its information."""
+    """Wait until a stream has a sequence, and return its information."""
     while True:
         info = await jetstream.stream_info(name)
         if info.state.last_seq >= last:
@@ -54,7 +54,7 @@ async def publishes(jetstream: Any, count: int) -> None:
 
 
 async def isCopied(origin: Any, jetstream: Any, name: str, sequence: int) -> None:
-    """Check that a message of a mirror is that of its origin."""
+    """Check that a message of a mirror equals that of its origin."""
     original = await origin.get_msg("O", sequence)
     copy = await jetstream.get_msg(name, sequence)
     assert (copy.subject, copy.data, copy.time) == (original.subject, original.data, original.time)
@@ -62,7 +62,10 @@ async def isCopied(origin: Any, jetstream: Any, name: str, sequence: int) -> Non
 
 @OURS
 def test_withinOneServer(flavour: Flavour, tmp_path: Path) -> None:
-    """A mirror and a source follow their origin, also after a restart, without a loss or a twin."""
+    """
+    A mirror and a source follow their origin, also after a restart, and no message is lost or
+    doubled.
+    """
     server = Server(flavour, tmp_path, storage()).start()
 
     async def before(client: Any, jetstream: Any) -> None:
@@ -100,8 +103,8 @@ def test_withinOneServer(flavour: Flavour, tmp_path: Path) -> None:
 @pytest.mark.parametrize("flavour", [OURS_FAST, OURS_PURE, REAL], ids=lambda flavour: flavour.name)
 def test_nothingLeft(flavour: Flavour, tmp_path: Path) -> None:
     """
-    A message that a stream no longer has of its source is not taken again, neither after a kill nor
-    by a source that is configured again or with another filter.
+    A message of a source that a stream has removed is not copied again, neither after a kill nor by
+    a source that is configured again or with another filter.
     """
     server = Server(flavour, tmp_path, storage()).start()
     config: dict[str, dict[str, Any]] = {
@@ -159,7 +162,10 @@ def test_nothingLeft(flavour: Flavour, tmp_path: Path) -> None:
 
 @OURS
 def test_behindLeafnode(flavour: Flavour, tmp_path: Path) -> None:
-    """The origin is a stream of a nats-server, in its domain."""
+    """
+    A mirror and a source can have a stream of a nats-server behind a leafnode as their origin, in
+    its domain.
+    """
     hub = Broker(REAL, tmp_path, "hub", top=storage("hub"), accounts=ACCOUNT).start()
     remote = hub.remote("j", "J")
     spoke = Broker(flavour, tmp_path, "spoke", remote, False, storage("leaf"), ACCOUNT)
@@ -201,9 +207,8 @@ SIDES = pytest.mark.parametrize(
 @SIDES
 def test_full(hub: Flavour, leaf: Flavour, tmp_path: Path) -> None:
     """
-    A stream that is full takes the rest of a work queue when it has room, also after a restart.
-    Meanwhile the queue keeps the messages. The stream has one consumer there, which is deleted with
-    the stream.
+    A full stream copies the rest of a work queue when it has room, also after a restart. Meanwhile
+    the queue keeps the messages. Its consumer in the queue is deleted with the stream.
     """
     origin = Broker(hub, tmp_path, "hub", top=storage("hub"), accounts=ACCOUNT).start()
     spoke = Broker(
@@ -254,8 +259,10 @@ def test_full(hub: Flavour, leaf: Flavour, tmp_path: Path) -> None:
 
 @SIDES
 def test_namedConsumer(hub: Flavour, leaf: Flavour, tmp_path: Path) -> None:
-    """A stream behind a leafnode reads a work queue through a durable consumer of it, also after
-    the link was lost: each message is there once, and none is left in the queue."""
+    """
+    A stream behind a leafnode reads a work queue through a durable consumer, also after the link
+    was lost. Each message is stored once, and none is left in the queue.
+    """
     origin = Broker(hub, tmp_path, "hub", top=storage("hub"), accounts=ACCOUNT).start()
     spoke = Broker(
         leaf, tmp_path, "spoke", origin.remote("j", "J"), False, storage("leaf"), ACCOUNT

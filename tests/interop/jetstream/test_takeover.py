@@ -18,7 +18,7 @@ KILLS = "NATSBROKER_TAKEOVERS"
 
 def test_leadersKilled(postgres: PostgresServer, tmp_path: Path) -> None:
     """
-    When leaders are killed or stopped under load, no acknowledged message is lost. Every message
+    When leaders are killed or paused under load, no acknowledged message is lost. Every message
     comes to a consumer, none more often than allowed, and none after its acknowledgement.
     """
     kills = int(os.environ.get(KILLS, "3"))
