@@ -1,5 +1,5 @@
 """
-Differences from nats-server that are meant, each with its reason.
+Accepted differences from nats-server, each with its reason.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Answer:
     """
-    The answer of a server to a script, as far as it is determined.
+    The answer of a server to a script, without its random parts.
 
     @ivar errors: the texts of -ERR, in order.
     @ivar deliveries: MSG and HMSG without their sid (a queue group chooses one), sorted.
-    @ivar pongs: how often it said PONG; the script's last line is a PING, so an answered one means
+    @ivar pongs: the number of PONGs. The script's last line is a PING, so an answered one means
         that the connection was still open.
-    @ivar oks: how often it said +OK.
-    @ivar infos: how often it said INFO after the first.
-    @ivar rest: anything that is no frame.
+    @ivar oks: the number of +OKs.
+    @ivar infos: the number of INFOs after the first.
+    @ivar rest: any output that is not a frame.
     """
 
     errors: tuple[bytes, ...]
@@ -36,14 +36,14 @@ class Allowance:
     """
     One accepted difference. The fields that match are regular expressions.
 
-    @ivar reason: why it is accepted.
-    @ivar script: matches somewhere in the scripts that it is about.
-    @ivar ours: matches an error that only natsbroker writes.
-    @ivar theirs: matches an error that only nats-server writes.
-    @ivar delivers: whether deliveries and OKs may differ for that reason: a subscription was
+    @ivar reason: the reason for which it is accepted.
+    @ivar script: matches a part of the scripts that it concerns.
+    @ivar ours: matches an error that only natsbroker sends.
+    @ivar theirs: matches an error that only nats-server sends.
+    @ivar delivers: whether deliveries and OKs may differ for this reason: a subscription was
         refused, and its sid stayed free for the next.
     @ivar ends: whether natsbroker closes the connection with C{ours}, so that nothing follows.
-    @ivar malformed: whether the script has a line that the two read in different ways, so that
+    @ivar malformed: whether the script has a line that both servers read in different ways, so that
         anything may follow.
     """
 
@@ -136,15 +136,15 @@ def allowed(script: bytes, theirs: Answer, ours: Answer) -> list[Allowance]:
 @dataclass(frozen=True)
 class VerdictAllowance:
     """
-    One accepted difference of verdicts about logins, publications and subscriptions. The fields
-    that match are regular expressions.
+    One accepted difference in logins, publishes and subscriptions. The fields that match are
+    regular expressions.
 
-    @ivar reason: why it is accepted.
-    @ivar sign: matches a frame that only one of the servers sends, where it is that difference.
-    @ivar matter: matches the names of the configurations that it is about.
-    @ivar script: matches somewhere in what the clients send after their logins.
-    @ivar ours: matches all that only natsbroker sends then.
-    @ivar theirs: matches all that only nats-server sends then.
+    @ivar reason: the reason for which it is accepted.
+    @ivar sign: matches a frame that only one of the servers sends if this is the difference.
+    @ivar matter: matches the names of the configurations that it concerns.
+    @ivar script: matches a part of what the clients send after their logins.
+    @ivar ours: matches everything that only natsbroker sends then.
+    @ivar theirs: matches everything that only nats-server sends then.
     """
 
     reason: str
@@ -199,10 +199,10 @@ def explained(
 ) -> str:
     """
     @param matter: the name of a configuration.
-    @param script: what the clients sent after their logins.
-    @param theirs: what nats-server's clients heard, step by step.
-    @param ours: what natsbroker's heard.
-    @return: the reason that explains all that is different; empty if there is none.
+    @param script: the bytes that the clients sent after their logins.
+    @param theirs: the frames that nats-server's clients received, step by step.
+    @param ours: the frames that natsbroker's clients received.
+    @return: the reason that explains every difference; empty if there is none.
     """
     if len(theirs) != len(ours):
         return ""

@@ -17,9 +17,7 @@ Key = ec.EllipticCurvePrivateKey
 
 
 def writeCertificates(directory: Path) -> None:
-    """
-    Make the authority and the certificates.
-    """
+    """Write the authority and the certificates to files."""
     authority = ec.generate_private_key(ec.SECP256R1())
     ca = _sign("natsbroker tests", authority, None, authority, [])
     names: list[x509.GeneralName] = [

@@ -1,5 +1,5 @@
 """
-Running what installs things.
+Commands that install packages.
 """
 
 from __future__ import annotations
@@ -10,15 +10,13 @@ from pathlib import Path
 
 
 def say(text: str) -> None:
-    """
-    Tell the user.
-    """
+    """Print a line for the user."""
     print(f"interop tests: {text}", file=sys.stderr)
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> bool:
     """
-    @return: whether a command succeeded; if not, its output is shown.
+    @return: whether a command succeeded. Otherwise its output is shown.
     """
     done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode:

@@ -1,5 +1,5 @@
 """
-The messages over compressed links of every kind, and the compression that tests see.
+Messages over compressed links of every kind, and their compression in monitoring.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def bodies() -> list[bytes]:
 
 
 def exchange(circle: Circle, rounds: int = 3) -> None:
-    """Let each client receive all bodies from every other one, in order."""
+    """Check that each client receives all bodies from every other one, in order."""
     sent = bodies() * rounds
     for place, client in enumerate(circle.clients):
         ears = [peer.subscribe(b"data.%d" % place) for peer in circle.clients if peer is not client]
@@ -60,8 +60,7 @@ def exchange(circle: Circle, rounds: int = 3) -> None:
 
 def shows(server: Server, page: str, expected: set[str]) -> None:
     """
-    Wait until all rows of a page of links together have some levels. Routes between the workers of
-    one server, which have no address, do not count.
+    Wait until the rows of a page of links together show these levels.
 
     @param page: C{routez} or C{leafz}.
     """

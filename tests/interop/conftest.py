@@ -1,5 +1,5 @@
 """
-Fixtures of the interop tests: servers that are stopped and whose logs are shown when a test fails.
+Fixtures of the interop tests: servers that are stopped, and whose logs are shown when a test fails.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ class StartServer(Protocol):
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """
-    Skip the tests that say nothing about several workers, where ours is started so.
-    """
+    """Skip the tests that are useless with several workers, if our server runs with several."""
     for item in items:
         reason = reasonAgainst(item.nodeid.partition(f"{INTEROP}/")[2])
         if reason:
@@ -53,9 +51,7 @@ def pytest_runtest_makereport(
 
 
 def showLogs(node: pytest.Item, server: Server) -> None:
-    """
-    Have the server's log from now on shown if this test fails.
-    """
+    """Show the server's log from now on if this test fails."""
     node.stash.setdefault(SERVERS, []).append((server, server.logLength()))
 
 

@@ -1,10 +1,10 @@
 """
 Many clients at once, in a process of their own: C{python -m tests.interop.crowd PORT CLIENTS}.
 
-Every client connects, subscribes to a subject of its own and is answered a PING; when all are
-there, one more publishes a message to each.  Prints JSON: how many were served at each stage.
-With C{--storm} the clients do not wait for one another: each leaves when it has been served. With
-C{--websocket PORT} they connect over WebSocket.
+Every client connects, subscribes to a subject of its own and gets an answer to its PING. When all
+are connected, another client publishes a message to each. The output is JSON with the number of
+clients that were served at each stage. With C{--storm} the clients do not wait for one another:
+each disconnects when it was served. With C{--websocket PORT} they connect over WebSocket.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Client:
     """
     One client.
 
-    @ivar waitsFor: the end of what it still has to receive.
+    @ivar waitsFor: the end of the output that it still has to receive.
     """
 
     number: int
@@ -55,12 +55,12 @@ class Crowd:
     """
     Clients on one selector.
 
-    @ivar failed: what went wrong, by kind.
+    @ivar failed: the numbers of failures, by kind.
     """
 
     def __init__(self, port: int, webSocketPort: int = 0) -> None:
         """
-        @param webSocketPort: where the clients connect over WebSocket, if they do.
+        @param webSocketPort: the port for clients over WebSocket, if there is one.
         """
         self._address = ("127.0.0.1", port)
         self._isWebSocket = bool(webSocketPort)
@@ -72,8 +72,8 @@ class Crowd:
 
     def connect(self, count: int, stay: bool) -> int:
         """
-        @param stay: whether clients stay when they have been answered.
-        @return: how many were answered.
+        @param stay: whether clients stay connected after their answer.
+        @return: the number of clients that were answered.
         """
         started = served = 0
         while started < count or self._waiting:
@@ -93,7 +93,7 @@ class Crowd:
         """
         Publish one message to all connected clients.
 
-        @return: how many received theirs.
+        @return: the number of clients that received theirs.
         """
         for client in self.clients:
             client.received, client.waitsFor = b"", MESSAGE % client.number
@@ -108,9 +108,7 @@ class Crowd:
         return served
 
     def close(self) -> None:
-        """
-        Everybody leaves.
-        """
+        """Disconnect all clients."""
         for client in self.clients:
             client.socket.close()
 
@@ -124,8 +122,8 @@ class Crowd:
 
     def _turn(self) -> list[Client] | None:
         """
-        @return: the clients that have received the messages that they waited for; C{None} if none
-        moves.
+        @return: the clients that have received what they waited for; C{None} if none makes
+            progress.
         """
         events = self._selector.select(PATIENCE)
         if not events:

@@ -52,7 +52,7 @@ def ask(server: Server, script: bytes) -> Answer:
 
 def answerOf(output: bytes) -> Answer:
     """
-    @return: what of a server's output is determined.
+    @return: a server's output without its random parts.
     """
     frames, rest = splitFrames(output)
     words = Counter(frame.split(b" ", 1)[0].strip() for frame in frames)
@@ -70,9 +70,7 @@ def answerOf(output: bytes) -> Answer:
 
 @dataclass(frozen=True)
 class Difference:
-    """
-    A script that two servers answer in different ways.
-    """
+    """A script that two servers answer differently."""
 
     world: str
     seed: int
@@ -92,18 +90,18 @@ class Difference:
 
 class Comparison:
     """
-    Two servers of one world.
+    Two servers with the configuration of a world.
 
-    @ivar explained: how many differences each allowance's reason explained.
-    @ivar cases: how many scripts were compared.
+    @ivar explained: the number of differences by the reason of their allowance.
+    @ivar cases: the number of compared scripts.
     """
 
     def __init__(
         self, world: World, flavour: Flavour, directory: Path, config: str | None = None
     ) -> None:
         """
-        @param flavour: of the server to compare with nats-server.
-        @param config: of that server, if it is to have another than the world's.
+        @param flavour: the server to compare with nats-server.
+        @param config: the configuration of that server, if it differs from the world's.
         """
         self.world = world
         self.flavour = flavour
@@ -131,7 +129,7 @@ class Comparison:
 
     def compare(self, seed: int, number: int) -> Difference | None:
         """
-        @return: the difference that one script makes and no allowance explains.
+        @return: the difference for one script, if no allowance explains it.
         """
         script = makeScript(self.world, seed, number)
         self.cases += 1
@@ -146,7 +144,7 @@ class Comparison:
 
     def differences(self, seed: int, chosen: range) -> Iterator[Difference]:
         """
-        @return: what L{compare} finds for many scripts.
+        @return: the differences for many scripts.
         """
         for number in chosen:
             if (difference := self.compare(seed, number)) is not None:

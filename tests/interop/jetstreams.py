@@ -1,5 +1,5 @@
 """
-The JetStream of real servers, as clients of another server use it through nats-py.
+The JetStream of nats-servers, as clients of another server use it through nats-py.
 """
 
 from __future__ import annotations
@@ -46,11 +46,10 @@ async def _client(server: Server, user: str) -> AsyncIterator[Any]:
 
 def usesJetStream(server: Server, name: str, user: str = "a", domain: str | None = None) -> None:
     """
-    Have a client use streams, pull and push consumers, acknowledgements and a bucket, as soon as
-    there is somebody who serves them.
+    Use streams, pull and push consumers, acknowledgements and a bucket, once JetStream answers.
 
-    @param name: of the stream, in small letters.
-    @param domain: where they are; C{None} for where requests go anyway.
+    @param name: the name of the stream, in small letters.
+    @param domain: the JetStream domain; C{None} for requests without a domain.
     """
     asyncio.run(asyncio.wait_for(_uses(server, name, user, domain), 4 * PATIENCE))
 
@@ -76,9 +75,7 @@ async def _uses(server: Server, name: str, user: str, domain: str | None) -> Non
 
 
 async def _awaited(stream: Any) -> None:
-    """
-    Wait until somebody serves requests.
-    """
+    """Wait until JetStream answers requests."""
     deadline = asyncio.get_running_loop().time() + 2 * PATIENCE
     while True:
         try:
@@ -92,9 +89,9 @@ async def _awaited(stream: Any) -> None:
 
 async def _reached(request: Callable[[], Awaitable[Any]]) -> Any:
     """
-    The answer to a request, which is repeated while it has no responder. The answer that a stream
-    or consumer was created can overtake its interest, also between two nats-servers. Across
-    gateways the client does not learn that there was no responder.
+    The answer to a request, which is repeated while it has no responders. The answer that a stream
+    or consumer was created may arrive before its interest, also between two nats-servers. Across
+    gateways the client is not notified that there is no responder.
     """
     deadline = asyncio.get_running_loop().time() + PATIENCE
     while True:
@@ -142,9 +139,7 @@ async def _keeps(stream: Any, bucket: str) -> None:
 
 
 def hasNoJetStream(server: Server, user: str = "a") -> None:
-    """
-    Check that requests without a domain reach nobody.
-    """
+    """Check that requests without a domain have no responders."""
     asyncio.run(_asksInVain(server, user))
 
 

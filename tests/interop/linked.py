@@ -1,5 +1,5 @@
 """
-Servers that are linked with others, as real processes, and clients that hear each other through
+Servers that are linked with others, as real processes, and clients that exchange messages through
 them.
 """
 
@@ -31,7 +31,7 @@ class LinkedServer(Server):
     """
     A server that is linked with others.
 
-    @cvar EXPECTED: what it may log besides notices.
+    @cvar EXPECTED: lines that it may log besides notices.
     @ivar name: its name.
     """
 
@@ -43,7 +43,7 @@ class LinkedServer(Server):
         self._before = ""
 
     def halt(self) -> None:
-        """Stop, to be started again later."""
+        """Stop the server, which may be started again later."""
         self._before += self.log()
         self.stop()
         self._lines.clear()
@@ -64,14 +64,14 @@ class LinkedServer(Server):
 
 class Circle:
     """
-    Servers that messages pass between, and a client of each.
+    Servers that messages pass between, with a client of each.
 
-    @ivar clients: at the places of their servers.
+    @ivar clients: the clients, at the indexes of their servers.
     """
 
     def __init__(self, servers: Sequence[tuple[Server, str]]) -> None:
         """
-        @param servers: with the user of each client.
+        @param servers: the servers, each with the user of its client.
         """
         self.clients: list[Client] = []
         self._servers = list(servers)
@@ -79,7 +79,7 @@ class Circle:
         self._round = 0
 
     def connect(self, place: int) -> None:
-        """Connect a client to a server, again if there was one."""
+        """Connect a client to a server, in place of an earlier one."""
         client = Client(*self._servers[place])
         inbox = client.subscribe(b"sync")
         if place < len(self.clients):
@@ -91,9 +91,9 @@ class Circle:
 
     def form(self) -> None:
         """
-        Wait until everybody hears everybody.
+        Wait until all clients receive each other's messages.
 
-        @raise TimeoutError: if that does not come to pass.
+        @raise TimeoutError: if that does not happen in time.
         """
         deadline = time.monotonic() + PATIENCE
         self._round += 1
@@ -127,6 +127,6 @@ class Circle:
                 wanted.discard(body)
 
     def close(self) -> None:
-        """Have all clients go."""
+        """Close all clients."""
         for client in self.clients:
             client.close()

@@ -1,5 +1,5 @@
 """
-A server with its monitoring port, its clients, and the comparison of what two of them show.
+A server with its monitoring port, its clients, and the comparison of two servers' documents.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class AskingClient(Client):
 
     def answers(self, subject: str, body: bytes = b"", patience: float = PATIENCE) -> Any:
         """
-        @return: the first answer, which is JSON; C{None} if the subject has no responder.
+        @return: the first answer, decoded from JSON; C{None} if the subject has no responders.
         """
         headers, answer = self.ask(subject, body, patience)
         return None if headers else json.loads(answer)
@@ -87,9 +87,7 @@ class AskingClient(Client):
         return self.answers(f"$JS.API.{subject}", json.dumps(body).encode() if body else b"")
 
     def until(self, subject: str, done: Callable[[Any], bool]) -> None:
-        """
-        Repeat a request to the API until its answer is as it should be.
-        """
+        """Repeat a request to the API until its answer is the expected one."""
         deadline = time.monotonic() + PATIENCE
         while not done(self.api(subject)):
             if time.monotonic() > deadline:
@@ -107,9 +105,7 @@ class Monitored:
         self._clients: list[AskingClient] = []
 
     def client(self, user: str) -> AskingClient:
-        """
-        A new client, which stays.
-        """
+        """A new client, which stays connected."""
         made = AskingClient(self.server, user)
         self._clients.append(made)
         return made
@@ -126,16 +122,14 @@ class Monitored:
         return response.status, response.headers["Content-Type"], body
 
     def close(self) -> None:
-        """
-        Have the clients go.
-        """
+        """Close the clients."""
         for client in self._clients:
             client.close()
 
 
 def readBy(server: Server, expected: ExpectedAnswer) -> Any:
     """
-    @return: the page or the answer that a tool reads; the server has a user C{s} in the system
+    @return: the page or the answer that a tool reads. The server has a user C{s} in the system
         account.
     """
     if expected.source.startswith("/"):
@@ -154,7 +148,7 @@ def readBy(server: Server, expected: ExpectedAnswer) -> Any:
 
 def fetched(side: Monitored, path: str) -> Any:
     """
-    @return: a page, which must be there.
+    @return: a page, which must exist.
     """
     status, kind, body = side.get(path)
     assert (status, kind) == (200, "application/json"), body
@@ -176,8 +170,8 @@ def assertSamePlaces(
     there: Any, here: Any, absent: Container[str] = (), extra: Container[str] = ()
 ) -> None:
     """
-    Compare two documents whose rows may be in any order: the members of all rows together, with
-    their types.
+    Compare two documents whose rows may be in any order: the keys of all rows together, with their
+    types.
     """
     real, ours = (placesOf(document, DATA_PLACES) for document in (there, here))
     for places, excused in ((real - ours, absent), (ours - real, extra)):
@@ -198,8 +192,8 @@ def assertSameShape(
     """
     Compare two documents: the same keys in the same order, with the same types.
 
-    @param absent: the places that natsbroker may leave out.
-    @param extra: those that only natsbroker may have.
+    @param absent: the paths that natsbroker may omit.
+    @param extra: the paths that only natsbroker may have.
     """
     difference = Difference("", set(), set(), [], [])
     difference.compare(_ordered(there), _ordered(here))

@@ -1,5 +1,5 @@
 """
-Client byte scripts, made from the conformance table's by mutation.
+Scripts of client bytes, mutated from those of the conformance table.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from tests.conformance.transcripts import Send
 @dataclass(frozen=True)
 class World:
     """
-    A server configuration, and the scripts that make sense with it.
+    A server configuration, and the scripts that are useful with it.
 
-    @ivar seeds: the scripts that mutations start from.
+    @ivar seeds: the scripts that are mutated.
     """
 
     name: str
@@ -28,7 +28,7 @@ class World:
 
 def scriptOf(row: Row) -> bytes:
     """
-    @return: all that a row's first client sends.
+    @return: all bytes that the first client of a row sends.
     """
     return b"".join(step.data for step in row.steps if isinstance(step, Send) and step.on == "a")
 
@@ -118,7 +118,7 @@ WORDS = (
 
 def _place(random: Random, script: bytes) -> int:
     """
-    @return: an offset; mostly at a word's edge, where it matters.
+    @return: an offset, in most cases at the edge of a word.
     """
     edges = [at for at, byte in enumerate(script) if byte in b' \t\r\n.{}:,"']
     return (
@@ -197,8 +197,8 @@ MUTATIONS = (
 
 def makeScript(world: World, seed: int, number: int) -> bytes:
     """
-    @param number: of the script, from 0.
-    @return: a seed script that has been mutated one to five times.
+    @param number: the number of the script, from 0.
+    @return: a seed script that was mutated one to five times.
     """
     random = Random(f"{world.name} {seed} {number}")
     script = random.choice(world.seeds)

@@ -80,13 +80,13 @@ def answer(body: bytes, reply: bytes = b"") -> bytes:
 @dataclass(frozen=True)
 class Step:
     """
-    One client does something.
+    One action of a client.
 
-    @ivar who: its user, and perhaps a number for another connection: C{a}, C{a/2}.
-    @ivar data: what it sends; C{{reply}} stands for the reply subject of the last request that it
-        was sent.
-    @ivar awaits: who gets something that takes a moment, and how many frames.
-    @ivar quiet: for how many seconds nothing happens afterwards.
+    @ivar who: its user, and a number for each further connection: C{a}, C{a/2}.
+    @ivar data: the bytes that it sends; C{{reply}} stands for the reply subject of the last request
+        that it received.
+    @ivar awaits: the clients that receive something later, and the numbers of frames.
+    @ivar quiet: the seconds in which nothing happens afterwards.
     @ivar ends: whether the client closes the connection.
     """
 
@@ -102,10 +102,10 @@ class Scenario:
     """
     A scenario of some clients.
 
-    @ivar name: the test's id.
-    @ivar steps: in order.
-    @ivar options: of CONNECT, for clients that want others.
-    @ivar anyMember: whether it is left to chance who of a queue group gets a message.
+    @ivar name: the id of the test.
+    @ivar steps: the steps in order.
+    @ivar options: the CONNECT options of clients that differ from the default.
+    @ivar anyMember: whether the member of a queue group that gets a message is random.
     """
 
     name: str
@@ -121,7 +121,7 @@ def scenario(
     anyMember: bool = False,
 ) -> Scenario:
     """
-    @param steps: those of which there is no more to say than who sends what may be pairs.
+    @param steps: the steps. Those with only a client and its bytes may be pairs.
     """
     done = [Step(*step) if isinstance(step, tuple) else step for step in steps]
     return Scenario(name, done, options, anyMember)
@@ -131,7 +131,7 @@ class Client:
     """
     One connection.
 
-    @ivar reply: the reply subject of the last request that it was sent.
+    @ivar reply: the reply subject of the last request that it received.
     """
 
     def __init__(self, server: Server, user: str, options: Mapping[str, Any]) -> None:
@@ -156,9 +156,7 @@ class Client:
         self.settle()
 
     def send(self, data: bytes) -> None:
-        """
-        Send; that the other end has closed is found by reading.
-        """
+        """Send bytes. A connection that the server has closed is detected by reading."""
         try:
             self._socket.sendall(data.replace(LAST_REPLY, self.reply))
         except ConnectionError:
@@ -166,7 +164,7 @@ class Client:
 
     def settle(self) -> list[bytes]:
         """
-        @return: every frame that the server sends until it has seen to all that was sent.
+        @return: every frame that the server sends until it has handled all input.
         """
         time.sleep(CROSSING)
         self.send(b"PING\r\n")
@@ -190,7 +188,7 @@ class Client:
 
     def takeWithin(self, seconds: float) -> list[bytes]:
         """
-        @return: the frames that come in some time.
+        @return: the frames that arrive within some time.
         """
         later, self._later = self._later, []
         until = time.monotonic() + seconds
@@ -230,7 +228,7 @@ class Client:
 
 def play(server: Server, scenario: Scenario) -> list[dict[str, list[bytes]]]:
     """
-    @return: for each step what each client saw, in any order.
+    @return: for each step the frames that each client received, sorted.
     """
     clients: dict[str, Client] = {}
     options = scenario.options or {}
@@ -269,8 +267,8 @@ def _done(clients: dict[str, Client], step: Step, anyMember: bool) -> dict[str, 
 
 def partsOf(frame: bytes) -> tuple[bytes, bytes, bytes, bytes, int]:
     """
-    @return: operation, subject, sid, reply and length of the headers of a message; nothing of
-        anything else.
+    @return: operation, subject, sid, reply subject and length of the headers of a message; nothing
+        for any other frame.
     """
     words = frame.partition(b"\r\n")[0].split()
     if words[0] not in (b"MSG", b"HMSG"):
@@ -282,7 +280,7 @@ def partsOf(frame: bytes) -> tuple[bytes, bytes, bytes, bytes, int]:
 
 def plain(frame: bytes, anyMember: bool) -> bytes:
     """
-    @return: a frame without what depends on chance or time.
+    @return: a frame without random values and times.
     """
     kind, subject, sid, reply, header = partsOf(frame)
     if not kind:
@@ -303,7 +301,7 @@ def plain(frame: bytes, anyMember: bool) -> bytes:
 
 def _calmed(text: bytes) -> bytes:
     """
-    @return: JSON in its order with a star for every value that depends on chance or time.
+    @return: JSON in its order, with a star for every random value and time.
     """
 
     def calm(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

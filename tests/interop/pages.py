@@ -1,5 +1,5 @@
 """
-Monitoring pages of nats-server and natsbroker, and how they may differ.
+Monitoring pages of nats-server and natsbroker, and their accepted differences.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ DATA = {"/varz http_req_stats"}
 
 
 def typeOf(value: Any) -> str:
-    """
-    A JSON type; whole numbers and others are one.
-    """
+    """The JSON type of a value; integers and other numbers have the same type."""
     if isinstance(value, bool):
         return "bool"
     return "number" if isinstance(value, (int, float)) else type(value).__name__
@@ -23,8 +21,8 @@ def typeOf(value: Any) -> str:
 
 def inOrder(rows: list[Any]) -> list[Any]:
     """
-    Subscriptions sorted by their sids, because nats-server's come in random order. Other rows stay
-    as they are.
+    Subscriptions sorted by their sids, because nats-server's are in random order. Other rows are
+    unchanged.
     """
     isSubscription = all(isinstance(row, dict) and "sid" in row for row in rows)
     return sorted(rows, key=lambda row: str(row["sid"])) if isSubscription else rows
@@ -32,10 +30,10 @@ def inOrder(rows: list[Any]) -> list[Any]:
 
 def placesOf(value: Any, names: Container[str] = (), place: str = "") -> set[str]:
     """
-    The places of a document, each with its type. The rows of a list count as one place, with the
-    members of all rows together.
+    The paths of a document, each with its type. The rows of a list have one path, with the keys of
+    all rows together.
 
-    @param names: the places of objects whose keys are data; C{*} stands for these.
+    @param names: the paths of objects whose keys are data; C{*} stands for these keys.
     """
     if isinstance(value, list):
         return {entry for row in value for entry in placesOf(row, names, place)} | {
@@ -55,10 +53,10 @@ class Difference:
     """
     The difference of two documents.
 
-    @ivar missing: the places that only nats-server has.
-    @ivar extra: the places that only we have.
-    @ivar types: where types differ, and how.
-    @ivar order: where common keys stand in another order.
+    @ivar missing: the paths that only nats-server has.
+    @ivar extra: the paths that only natsbroker has.
+    @ivar types: the paths with different types.
+    @ivar order: the paths whose common keys are in another order.
     """
 
     page: str
@@ -68,9 +66,7 @@ class Difference:
     order: list[str]
 
     def compare(self, real: Any, ours: Any, place: str = "") -> None:
-        """
-        Compare two values at one place; of lists, the elements that both have.
-        """
+        """Compare two values at one path. Of lists, the elements that both have are compared."""
         if typeOf(real) != typeOf(ours):
             self.types.append(f"{place}: {typeOf(real)} there, {typeOf(ours)} here")
         elif isinstance(real, dict) and f"{self.page} {place}" not in DATA:

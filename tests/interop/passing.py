@@ -1,5 +1,5 @@
 """
-Messages that have to pass between linked servers, over any kind of link.
+Messages that must pass between linked servers, over any kind of link.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Linked(Protocol):
 
 def everywhere(linked: Linked, count: int, headers: bytes = HEADERS) -> None:
     """
-    Publish at every server, and check that every client hears each message once, in order, with
-    headers and reply.
+    Publish at every server, and check that every client receives each message once, in order, with
+    headers and reply subject.
 
-    @param headers: of every other message; empty for none.
+    @param headers: the headers of every other message; empty for none.
     """
     wide = [client.subscribe(b"all.*.x") for client in linked.clients]
     wider = [client.subscribe(b"all.>") for client in linked.clients]
@@ -58,9 +58,9 @@ def everywhere(linked: Linked, count: int, headers: bytes = HEADERS) -> None:
 
 def requests(linked: Linked, *, isTold: bool = False) -> None:
     """
-    Have every client answer every client's request.
+    Let every client answer every client's request.
 
-    @param isTold: whether everybody knows of an inbox before anything is sent to it.
+    @param isTold: whether all servers know an inbox before anything is sent to it.
     """
     for place, server in enumerate(linked.clients):
         service = server.subscribe(b"service.%d" % place)
@@ -80,11 +80,12 @@ def requests(linked: Linked, *, isTold: bool = False) -> None:
 
 def shared(linked: Linked, count: int, rounds: int = 1) -> list[list[bytes]]:
     """
-    Publish at every server to a queue group with two members at each, and check that one of them
-    gets each message, and somebody outside the group all of them.
+    Publish at every server to a queue group with two members at each server, and check that one of
+    them gets each message, and a subscriber outside the group gets all.
 
-    @param rounds: how often everybody is synchronized before all has arrived.
-    @return: what members at each server heard: each body begins with the place of who published it.
+    @param rounds: how often all are synchronized before every message has arrived.
+    @return: the bodies that members at each server received. Each begins with the index of its
+        publisher.
     """
     clients = linked.clients
     members = [[client.subscribe(b"work.*", b"q") for _ in range(2)] for client in clients]
@@ -115,13 +116,13 @@ def distantQueues(
 ) -> list[list[bytes]]:
     """
     Publish at one of three servers to two queue groups: one with three members at the second server
-    and one at the third, the other with its one member at the third; and check that each group gets
+    and one at the third, the other with its only member at the third. Check that each group gets
     each message once.
 
-    @param first: the place of the server to publish at; the others come after it, in a circle.
-    @param headers: of every other message; empty for none.
-    @param rounds: how often everybody is synchronized before all has arrived.
-    @return: what each member of the first group heard, the distant one last.
+    @param first: the index of the publishing server; the others follow in a circle.
+    @param headers: the headers of every other message; empty for none.
+    @param rounds: how often all are synchronized before every message has arrived.
+    @return: the bodies that each member of the first group received, the distant one last.
     """
     here, one, two = (linked.clients[(first + index) % 3] for index in range(3))
     ones = [one.subscribe(b"far", b"q") for _ in range(3)]

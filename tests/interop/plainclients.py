@@ -1,5 +1,5 @@
 """
-Clients on sockets, which say and show every byte of the protocol.
+Clients on sockets, which send and show every byte of the protocol.
 """
 
 from __future__ import annotations
@@ -20,18 +20,14 @@ _LEAF = {"version": "2.15.1", "headers": True, "proto": 1}
 
 
 def _dialled(port: int) -> socket.socket:
-    """
-    A connection on which small lines do not wait for the acknowledgement of earlier ones.
-    """
+    """A connection with TCP_NODELAY, so that small lines are sent at once."""
     connection = socket.create_connection(("127.0.0.1", port), PATIENCE)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connection
 
 
 class Leafnode:
-    """
-    A leafnode on a socket, which has logged in, or was refused.
-    """
+    """A leafnode on a socket, which has logged in, or was refused."""
 
     def __init__(self, server: Server, user: str = "a", password: str = "", name: str = "edge"):
         match = server.waitForLog(r"Listening for leafnode connections on \S+:(\d+)")
@@ -47,7 +43,7 @@ class Leafnode:
         self._socket.sendall(data)
 
     def flush(self) -> None:
-        """Wait for the server to have worked everything off, or to have closed the connection."""
+        """Wait until the server has handled all input, or has closed the connection."""
         try:
             self.send(b"PING\r\n")
             self._until(b"PONG")
@@ -55,7 +51,7 @@ class Leafnode:
             pass  # it was refused, and its last words were cut off
 
     def close(self) -> None:
-        """Go."""
+        """Close the connection."""
         self._socket.close()
 
     def _until(self, word: bytes) -> None:
@@ -73,7 +69,7 @@ class Client:
     """
     A client on a socket.
 
-    @ivar got: what came for which sid, not yet taken.
+    @ivar got: the messages by sid that were not taken yet.
     @ivar info: the last INFO.
     """
 
@@ -96,7 +92,7 @@ class Client:
 
     def subscribe(self, subject: bytes, queue: bytes = b"") -> bytes:
         """
-        @return: the sid of a new subscription, of which the server knows.
+        @return: the sid of a new subscription, which the server has handled.
         """
         sid = b"%d" % next(self._sids)
         self.got[sid] = []
@@ -105,7 +101,7 @@ class Client:
         return sid
 
     def unsubscribe(self, sid: bytes, maximum: int = 0) -> None:
-        """End a subscription, perhaps later."""
+        """End a subscription, possibly after a number of messages."""
         self.send(b"UNSUB %b %d\r\n" % (sid, maximum) if maximum else b"UNSUB %b\r\n" % sid)
         self.flush()
 
@@ -121,15 +117,15 @@ class Client:
             self.send(b"PUB %b %d\r\n%b\r\n" % (names, len(body), body))
 
     def flush(self) -> None:
-        """Wait for the server to have worked everything off."""
+        """Wait until the server has handled all input."""
         wanted = self._pongs + 1
         self.send(b"PING\r\n")
         self._until(lambda: self._pongs >= wanted)
 
     def take(self, sid: bytes, count: int, patience: float = PATIENCE) -> list[bytes]:
         """
-        @return: the bodies of the next messages of a subscription, as many as asked for.
-        @raise TimeoutError: with those that came, if they are fewer.
+        @return: the bodies of the next messages of a subscription, as many as requested.
+        @raise TimeoutError: with the received bodies, if there are fewer.
         """
         return [body for _, _, body in self.messages(sid, count, patience)]
 
@@ -137,7 +133,7 @@ class Client:
         self, sid: bytes, count: int, patience: float = PATIENCE
     ) -> list[tuple[bytes, bytes, bytes]]:
         """
-        @return: the same as reply subject, headers and body.
+        @return: the next messages of a subscription as reply subject, headers and body.
         """
         self.waitFor(sid, count, patience)
         taken, self.got[sid] = self.got[sid][:count], self.got[sid][count:]
@@ -145,9 +141,9 @@ class Client:
 
     def waitFor(self, sid: bytes, count: int, patience: float = PATIENCE) -> None:
         """
-        Wait until a subscription has this number of messages that are not taken.
+        Wait until a subscription has this number of messages that were not taken.
 
-        @raise TimeoutError: if they do not come.
+        @raise TimeoutError: if they do not arrive.
         """
         try:
             self._until(lambda: len(self.got[sid]) >= count, patience)
@@ -155,13 +151,13 @@ class Client:
             raise TimeoutError(f"{len(self.got[sid])} of {count}: {self.got[sid][-3:]}") from error
 
     def clear(self) -> None:
-        """Forget all messages that are not taken."""
+        """Forget all messages that were not taken."""
         for messages in self.got.values():
             messages.clear()
 
     def arrived(self, sid: bytes) -> list[bytes]:
         """
-        @return: the bodies of all that has come by now.
+        @return: the bodies of all messages that have arrived.
         """
         time.sleep(CROSSING)
         self.flush()
@@ -169,16 +165,16 @@ class Client:
 
     @property
     def port(self) -> int:
-        """Its side of the connection."""
+        """The port of the client's end."""
         return int(self._socket.getsockname()[1])
 
     def hangUp(self) -> None:
-        """End the connection, also for a thread that waits for an answer."""
+        """Close the connection, also for a thread that waits for an answer."""
         with contextlib.suppress(OSError):  # The server was faster.
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Go."""
+        """Close the connection."""
         self._socket.close()
 
     def _until(self, done: object, patience: float = PATIENCE) -> None:

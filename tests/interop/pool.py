@@ -20,7 +20,7 @@ class ServerPool:
 
     def __init__(self, flavour: Flavour, directory: Path) -> None:
         """
-        @param directory: for the servers' files.
+        @param directory: a folder for the servers' files.
         """
         self._flavour = flavour
         self._directory = directory
@@ -45,7 +45,7 @@ class ServerPool:
 
     def play(self, row: Row, server: Server, ours: bool) -> None:
         """
-        Run a row on the server that L{serverFor} gave for it.
+        Replay a row on the server that L{serverFor} returned for it.
 
         @param ours: whether the row's accepted deviations apply.
         """

@@ -3,8 +3,8 @@ Install and build what the interop tests need besides Python packages: C{python 
 tests.interop.prepare}.
 
 A second run does nothing. System packages are not installed here: C{python3 -m tests} does that,
-by the table in L{tests.machine}. What cannot be installed is named, and where CI is set the exit
-status is then 1.
+from the table in L{tests.machine}. Parts that cannot be installed are named, and the exit status is
+then 1 where CI is set.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ NATS_HEADER = Path("/usr/include/nats/nats.h")
 
 def javaScript() -> bool:
     """
-    Install the JavaScript clients, as locked.
+    Install the JavaScript clients, in the locked versions.
 
-    @return: whether they are there.
+    @return: whether they are installed.
     """
     lock = hashlib.sha256((JS / "package-lock.json").read_bytes()).hexdigest()
     stamp = JS / "node_modules" / ".installed"
@@ -51,7 +51,7 @@ def cPrograms() -> bool:
     """
     Build the C programs.
 
-    @return: whether they are there.
+    @return: whether they are built.
     """
     return all([_built(program) for program in (C_PROGRAM, C_JETSTREAM)])
 

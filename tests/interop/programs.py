@@ -30,8 +30,8 @@ class Program:
     """
     A program that uses one client.
 
-    @ivar name: of the client; what test ids call it.
-    @ivar findCommand: finds the start of its command line, or gives up with L{missing}.
+    @ivar name: the name of the client in test ids.
+    @ivar findCommand: finds the start of its command line, or calls L{missing}.
     """
 
     name: str
@@ -41,10 +41,10 @@ class Program:
         self, *arguments: str, onLine: Callable[[Line], object] = lambda line: None
     ) -> list[Line]:
         """
-        @param arguments: the scenario and what it needs.
-        @param onLine: called with each line as it comes.
+        @param arguments: the scenario and its arguments.
+        @param onLine: called with each line as it is printed.
         @return: the lines that it printed.
-        @raise AssertionError: when it fails or does not end.
+        @raise AssertionError: if it fails or does not end.
         """
         command = [*self.findCommand(), *arguments]
         lines: list[Line] = []

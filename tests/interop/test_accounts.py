@@ -1,6 +1,6 @@
 """
-The exchange of accounts, on nats-server and on natsbroker. The same configuration and script give
-the same bytes, except for random reply subjects and times.
+Exports and imports of accounts, compared with nats-server. The same configuration and script have
+the same output, except for random reply subjects and times.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ HEARS_B = "b", sub(b"fromA.>")
 
 def mapping(name: str, *subjects: bytes) -> Scenario:
     """
-    @return: somebody publishes to some subjects of an account with mappings.
+    @return: a scenario that publishes to subjects of an account with mappings.
     """
     published = b"".join(pub(subject, b"hi", b"reply") for subject in subjects)
     return scenario(f"mapping {name}", HEARS_A, ("a/2", published))
@@ -110,7 +110,7 @@ def mapping(name: str, *subjects: bytes) -> Scenario:
 
 def stream(name: str, pattern: bytes, *subjects: bytes) -> Scenario:
     """
-    @return: somebody in B subscribes, somebody in A publishes.
+    @return: a scenario with a subscriber in account B and a publisher in A.
     """
     published = b"".join(pub(subject, b"hi", b"reply") for subject in subjects)
     return scenario(f"stream {name}", ("b", sub(pattern)), ("a", published))
@@ -118,7 +118,7 @@ def stream(name: str, pattern: bytes, *subjects: bytes) -> Scenario:
 
 def service(name: str, pattern: bytes, request: bytes, *answers: bytes) -> Scenario:
     """
-    @return: somebody in A serves, somebody in B asks, and gets some answers.
+    @return: a scenario with a service in account A, and a requestor in B that gets answers.
     """
     said = [("a", answer(reply)) for reply in answers]
     return scenario(f"service {name}", INBOX, ("a", sub(pattern)), ("b", request), *said)
@@ -127,7 +127,7 @@ def service(name: str, pattern: bytes, request: bytes, *answers: bytes) -> Scena
 def latency(name: str, request: bytes, *, serves: bytes = b"lat", isTold: bool = True) -> Scenario:
     """
     @return: a scenario in which a client in A serves and receives the latency, and a client in B
-    sends a request and gets an answer.
+        sends a request and gets an answer.
     """
     return scenario(
         f"latency {name}",
@@ -465,7 +465,7 @@ def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def ours(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
-    """One of ours."""
+    """One of our servers."""
     flavour, hasLane = request.param
     config = CONFIG if hasLane else CONFIG + "fast_lane: false\n"
     server = Server(flavour, tmp_path_factory.mktemp("ours"), config).start()
@@ -474,27 +474,27 @@ def ours(
 
 
 def test_enoughScenarios() -> None:
-    """There are enough scenarios to mean something, each with a name of its own."""
+    """There are enough scenarios, each with a unique name."""
     assert len(SCENARIOS) > 60
     assert len({scenario.name for scenario in SCENARIOS}) == len(SCENARIOS)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_sameBytes(scenario: Scenario, ours: Server, oracle: Server) -> None:
-    """Every client sees the same."""
+    """Every client receives the same bytes from both servers."""
     assert play(ours, scenario) == play(oracle, scenario)
 
 
 class TestDeviations:
-    """Where natsbroker means to do otherwise."""
+    """Intended differences of natsbroker."""
 
     def test_autoUnsubscribe(self, ours: Server, oracle: Server) -> None:
-        """A subscription with a maximum counts imported messages too."""
+        """The maximum of a subscription counts imported messages too."""
         played = scenario("", ("b", sub(b"priv.z") + b"UNSUB 1 2\r\n"), ("a", pub(b"priv.z") * 4))
         assert [len(play(server, played)[1]["b"]) for server in (ours, oracle)] == [2, 4]
 
     def test_forged(self, ours: Server, oracle: Server) -> None:
-        """Other spellings of the requester header are dropped, too."""
+        """Headers that describe the requestor are dropped in any spelling."""
         headers = b"nats-request-info: x\r\nNATS-REQUEST-INFO: x\r\nNats-Request-Info : x\r\n"
         played = service("", b"req.*", ask(b"w.z", headers=headers))
         counts = [
@@ -548,7 +548,7 @@ LIVE = scenario(
 
 @pytest.mark.parametrize("flavour", [REAL, *OURS], ids=lambda flavour: flavour.name)
 def test_reload(flavour: Flavour, startServer: StartServer) -> None:
-    """Imports and mappings change while clients are connected, and clients stay."""
+    """A reload may change imports and mappings while clients are connected, and clients stay."""
     server = startServer(flavour, RELOADED % BEFORE)
     before = play(server, LIVE)
     assert [list(seen) for seen in before[2:]] == [["b"], ["b"], ["a", "b"]]
@@ -565,7 +565,7 @@ def test_reload(flavour: Flavour, startServer: StartServer) -> None:
 
 @pytest.mark.parametrize("flavour", [REAL, *OURS], ids=lambda flavour: flavour.name)
 def test_refusedAtStart(flavour: Flavour, tmp_path: Path) -> None:
-    """A configuration with an import that leads back to its origin does not start."""
+    """A configuration with a cycle of imports does not start."""
     config = """
     accounts {
         A { exports: [ {service: f} ], imports: [ {service: {account: B, subject: g}, to: f} ] }

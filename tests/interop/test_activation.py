@@ -1,6 +1,6 @@
 """
-Processes that are started as systemd starts them, with open sockets and a socket for notifications;
-systemd itself is not needed.
+Processes that are started as by systemd, with open sockets and a socket for notifications. systemd
+itself is not needed.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def started(
 
 def infoAt(listener: socket.socket) -> tuple[int, bool]:
     """
-    @return: the port that INFO names, and whether a PING is answered.
+    @return: the port in INFO, and whether a PING is answered.
     """
     with socket.create_connection(listener.getsockname(), PATIENCE) as client:
         lines = client.makefile("rb")
@@ -81,7 +81,7 @@ def infoAt(listener: socket.socket) -> tuple[int, bool]:
 
 
 def test_natsbroker(tmp_path: Path) -> None:
-    """The command listens at the passed sockets, not at the addresses of its configuration."""
+    """The command listens on the passed sockets instead of its configured addresses."""
     (tmp_path / "x.conf").write_text('listen: "127.0.0.1:1"\nhttp: "127.0.0.1:1"')
     clients = socket.create_server(("127.0.0.1", 0))
     pages = socket.create_server(("127.0.0.1", 0))
@@ -100,7 +100,7 @@ def test_natsbroker(tmp_path: Path) -> None:
 
 
 def test_twistd(tmp_path: Path) -> None:
-    """With twistd, an endpoint of Twisted's own takes a passed socket by its name."""
+    """With twistd, an endpoint of Twisted uses a passed socket by its name."""
     with socket.create_server(("127.0.0.1", 0)) as clients:
         twistd = str(Path(sys.executable).with_name("twistd"))
         endpoint = "systemd:domain=INET:name=client"

@@ -1,6 +1,6 @@
 """
-Real, unmodified clients against natsbroker; and against nats-server, to know that the programs
-themselves are right.
+Original, unmodified clients against natsbroker, and against nats-server to show that the programs
+are right.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def program(request: pytest.FixtureRequest) -> Program:
 def test_documentedAPI(
     scenario: str, program: Program, servers: SharedServers, request: pytest.FixtureRequest
 ) -> None:
-    """The client's own API behaves on the server as documented."""
+    """The API of the client behaves on the server as documented."""
     server = servers.get("", request.node)
     assert program.run(scenario, server.url) == PLAIN[scenario]
 
@@ -137,7 +137,7 @@ def test_login(
     servers: SharedServers,
     request: pytest.FixtureRequest,
 ) -> None:
-    """A client gets in with the right credentials, and receives an error for wrong ones."""
+    """A client is accepted with the right credentials, and gets an error for wrong ones."""
     url = servers.get(config, request.node).url.replace("//", f"//{credentials}")
     assert program.run("login", url) == printed
 
@@ -145,7 +145,7 @@ def test_login(
 def test_permissions(
     program: Program, servers: SharedServers, request: pytest.FixtureRequest
 ) -> None:
-    """A client learns of a permissions violation and stays connected."""
+    """A client gets an error for a denied subject and stays connected."""
     url = servers.get(PERMISSIONS, request.node).url.replace("//", "//alice:s3cret@")
     assert program.run("permissions", url) == [
         {"violation": True},
@@ -155,7 +155,7 @@ def test_permissions(
 
 
 def test_tls(program: Program, servers: SharedServers, request: pytest.FixtureRequest) -> None:
-    """A client speaks TLS to a server whose authority it trusts, and to no other."""
+    """A client connects over TLS to a server whose authority it trusts, and to no other."""
     server = servers.get(TLS, request.node)
     url = f"tls://localhost:{server.port}"
     lines = program.run("tls", url, str(server.directory / "ca.pem"))

@@ -1,6 +1,6 @@
 """
-Many clients at once, and many that come and go. L{tests.interop.crowd} is the command for larger
-numbers.
+Many clients at once, and many that connect and disconnect. L{tests.interop.crowd} is the command
+for larger numbers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DEADLINE = 300
 @pytest.fixture
 def roomFor() -> Iterator[int]:
     """
-    The number of connections that a new process may have, with the limit raised as far as it goes.
+    The number of connections that a new process may have, with the limit raised as far as possible.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -42,7 +42,7 @@ def roomFor() -> Iterator[int]:
 
 def crowd(port: int, *arguments: str) -> dict[str, object]:
     """
-    @return: what a run of the crowd printed.
+    @return: the output of a run of the crowd.
     """
     command = [sys.executable, "-m", "tests.interop.crowd", str(port), *arguments]
     output = subprocess.run(
@@ -64,7 +64,7 @@ def test_crowd(flavour: Flavour, startServer: StartServer, roomFor: int) -> None
 
 @pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda flavour: flavour.name)
 def test_webSockets(flavour: Flavour, tmp_path: Path, roomFor: int) -> None:
-    """The same over WebSocket."""
+    """Many clients over WebSocket are connected at the same time, and each gets its own message."""
     server = WebSocketServer(flavour, tmp_path, "server").start()
     try:
         result = crowd(server.port, str(roomFor), "--websocket", str(server.webSocketPort))

@@ -1,5 +1,5 @@
 """
-A short run of the differential fuzzer, and the fuzzer itself.
+A short run of the differential fuzzer, and tests of the fuzzer itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SEED = int(os.environ.get("NATSBROKER_SEED", "1"))
 @pytest.mark.parametrize("flavour", OURS, ids=lambda flavour: flavour.name)
 @pytest.mark.parametrize("world", WORLDS.values(), ids=lambda world: world.name)
 def test_agreement(world: World, flavour: Flavour, tmp_path: Path) -> None:
-    """natsbroker's answer to random bytes is nats-server's, or the difference is explained."""
+    """natsbroker answers mutated bytes as nats-server, or the difference is explained."""
     requireRealServer()
     with Comparison(world, flavour, tmp_path) as comparison:
         differences = [str(difference) for difference in comparison.differences(SEED, range(CASES))]
@@ -29,13 +29,13 @@ def test_agreement(world: World, flavour: Flavour, tmp_path: Path) -> None:
 
 
 def test_oracleIsRepeatable(tmp_path: Path) -> None:
-    """nats-server agrees with itself, so that a difference means something."""
+    """nats-server agrees with itself, so that a difference is significant."""
     with Comparison(WORLDS["plain"], REAL, tmp_path) as comparison:
         assert list(comparison.differences(SEED, range(200))) == []
 
 
 def test_differencesAreFound(tmp_path: Path) -> None:
-    """A server that answers otherwise is found out."""
+    """A server with other answers is detected."""
     with Comparison(WORLDS["plain"], REAL, tmp_path, config="max_sub_tokens: 1\n") as comparison:
         differences = list(comparison.differences(SEED, range(200)))
     assert differences
@@ -43,9 +43,7 @@ def test_differencesAreFound(tmp_path: Path) -> None:
 
 
 def test_scriptsAreRepeatable() -> None:
-    """
-    One seed and number always make the same script, and different numbers make different ones.
-    """
+    """The same seed and number always make the same script, and others make different ones."""
     world = WORLDS["plain"]
     scripts = [makeScript(world, 5, number) for number in range(50)]
     assert scripts == [makeScript(world, 5, number) for number in range(50)]
@@ -84,7 +82,7 @@ WIDER = b"-ERR 'Permissions Violation for Subscription to \"a.>\"'\r\n"
     ],
 )
 def test_allowances(script: bytes, theirs: bytes, ours: bytes, count: int) -> None:
-    """A difference is explained by all the allowances that it takes, or not at all."""
+    """A difference is explained by all the allowances that it needs, or not at all."""
     assert len(allowed(script, answerOf(theirs), answerOf(ours))) == count
 
 

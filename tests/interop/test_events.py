@@ -1,5 +1,5 @@
 """
-The events of the system account, compared with nats-server's under the same clients and leafnodes:
+The events of the system account, compared with nats-server's for the same clients and leafnodes:
 the same subjects, keys and types.
 """
 
@@ -55,7 +55,7 @@ NAMES = ("server.feature_flags", "feature_flags")
 
 class Ear:
     """
-    A client in the system account that hears everything.
+    A client in the system account that receives all events.
 
     @ivar events: the events by subject and kind of connection.
     """
@@ -66,9 +66,7 @@ class Ear:
         self.events: dict[tuple[str, str], list[Any]] = {case: [] for case in CASES}
 
     def hear(self, subject: str, kind: str = "") -> None:
-        """
-        Wait for an event, and note it.
-        """
+        """Wait for an event, and record it."""
         while True:
             ((_, _, body),) = self._client.messages(self._sids[subject], 1, PATIENCE)
             event = json.loads(body)
@@ -137,7 +135,7 @@ def test_sameKeys(subject: str, kind: str, both: tuple[Any, Any]) -> None:
 
 @pytest.mark.parametrize("kind", ["Client", "Leafnode"])
 def test_sameOrder(kind: str, both: tuple[Any, Any]) -> None:
-    """The keys of an event, and of the connection in it, stand in nats-server's order."""
+    """The keys of an event, and of the connection in it, are in nats-server's order."""
     for subject in ("$SYS.ACCOUNT.*.CONNECT", "$SYS.ACCOUNT.*.DISCONNECT"):
         there, here = (side[subject, kind][0] for side in both)
         here["client"].pop("rtt", None)

@@ -1,6 +1,6 @@
 """
 The monitoring pages, compared with nats-server's: the same keys in the same order with values of
-the same types, and the same refusals. A table has each difference with its reason.
+the same types, and the same refusals. A table lists each difference with its reason.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Side(Protocol):
     """
 
     def populate(self) -> None:
-        """Create one client with two subscriptions and a message, and one that has disconnected."""
+        """Connect one client with two subscriptions and a message, and one that disconnects."""
 
     def get(self, path: str) -> tuple[int, str, bytes]:
         """
@@ -179,9 +179,7 @@ class Process:
         return response.status, response.headers["Content-Type"], body
 
     def close(self) -> None:
-        """
-        Leave.
-        """
+        """Close the clients."""
         for connection in self._sockets:
             connection.close()
 
@@ -259,12 +257,12 @@ def assertSameShape(
 
 @pytest.mark.parametrize("path", PAGES)
 def test_sameKeys(path: str, real: Process, memory: Memory) -> None:
-    """A page has nats-server's keys, types and order, but for what the tables excuse."""
+    """A page has nats-server's keys, types and order, except for differences in the tables."""
     assertSameShape(path, real, memory)
 
 
 def test_tablesAreNeeded(real: Process, memory: Memory) -> None:
-    """Every line of the tables excuses an existing difference. A line without one fails."""
+    """Every line of the tables belongs to an existing difference."""
     missing: set[str] = set()
     extra: set[str] = set()
     for path in PAGES:
@@ -325,9 +323,7 @@ VARYING = {
 
 
 def rowsOf(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """
-    The rows without what differs from run to run.
-    """
+    """The rows without values that differ between runs."""
     kept = [{key: entry[key] for key in entry if key not in VARYING} for entry in rows]
     for row in kept:
         for key, order in (("subscriptions_list_detail", inOrder), ("subscriptions_list", sorted)):
@@ -347,10 +343,10 @@ def test_sameValues(path: str, part: Callable[[Any], Any], real: Process, memory
 
 @pytest.mark.parametrize("flavour", OURS, ids=lambda flavour: flavour.name)
 class TestProcess:
-    """The monitoring port of a broker that was started as nats-server is."""
+    """The monitoring port of a broker that is started like nats-server."""
 
     def test_urllib(self, flavour: Flavour, startServer: StartServer) -> None:
-        """Plain C{urllib} gets /varz and /healthz, as client libraries' test suites do."""
+        """Plain C{urllib} can read /varz and /healthz, as test suites of client libraries do."""
         server = startServer(flavour, arguments=["-m", "-1"])
         varz = server.monitor("/varz")
         assert varz["port"] == server.port
@@ -359,7 +355,7 @@ class TestProcess:
         assert server.monitor("/healthz") == {"status": "ok"}
 
     def test_curl(self, flavour: Flavour, startServer: StartServer) -> None:
-        """Plain C{curl} does, too."""
+        """Plain C{curl} can read /varz and /healthz."""
         curl = shutil.which("curl")
         if curl is None:
             pytest.skip("curl is not installed")
@@ -378,7 +374,7 @@ class TestProcess:
             assert b"/varz" in index.read()
 
     def test_sameKeys(self, flavour: Flavour, real: Process, startServer: StartServer) -> None:
-        """The pages of a process have nats-server's keys, as those of the broker in memory."""
+        """The pages of a process have nats-server's keys, like those of the broker in memory."""
         ours = Process(startServer(flavour, CONFIG, ["-m", "-1", "-D"]))
         ours.populate()
         for path in PAGES:
@@ -388,7 +384,9 @@ class TestProcess:
 
 @pytest.mark.parametrize("flavour", [REAL, *OURS], ids=lambda flavour: flavour.name)
 def test_certificates(flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
-    """The end of each listener's certificate is shown, and doubled slashes lead to the page."""
+    """
+    The expiry of each listener's certificate is shown, and doubled slashes in a path are accepted.
+    """
     writeCertificates(tmp_path)
     files = f"cert_file: '{tmp_path}/server.pem', key_file: '{tmp_path}/server-key.pem'"
     tls = f"tls {{ {files}, ca_file: '{tmp_path}/ca.pem' }}"
@@ -406,7 +404,7 @@ def test_certificates(flavour: Flavour, startServer: StartServer, tmp_path: Path
 
 @pytest.mark.parametrize("flavour", [REAL, *OURS], ids=lambda flavour: flavour.name)
 def test_guestsAndNames(flavour: Flavour, startServer: StartServer) -> None:
-    """Users are shown although guests need none, and a cluster has a name without a port."""
+    """Users are shown although guests need no login, and a cluster without a port has its name."""
     config = """
         accounts { A { users: [ {user: a, password: a} ] } }, no_auth_user: a
         cluster { name: hub }

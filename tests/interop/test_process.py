@@ -1,5 +1,5 @@
 """
-natsbroker as a process, beside nats-server: what programs that start it look at.
+natsbroker as a process, compared with nats-server in what programs that start it rely on.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Client:
         self._socket.sendall(hello)
 
     def line(self) -> bytes:
-        """The next line; nothing at the end."""
+        """The next line; empty at the end."""
         return self._file.readline()
 
     def until(self, start: bytes) -> bytes:
@@ -71,18 +71,18 @@ class Client:
 
 
 class TestCommands:
-    """Command lines of programs that end by themselves."""
+    """Command lines that end by themselves."""
 
     @realAndOurs
     def test_version(self, flavour: Flavour) -> None:
-        """The first line names the release that is matched."""
+        """The first line of the version has the corresponding nats-server release."""
         done = command(flavour, "--version")
         assert done.returncode == 0
         assert re.match(r"nats-server: v2\.\d+\.\d+\n", done.stdout)
 
     @realAndOurs
     def test_valid(self, flavour: Flavour, tmp_path: Path) -> None:
-        """-t says that a file is valid."""
+        """The flag -t reports a valid file."""
         path = tmp_path / "x.conf"
         path.write_text("port: -1")
         done = command(flavour, "-t", "-c", str(path))
@@ -91,7 +91,7 @@ class TestCommands:
 
     @realAndOurs
     def test_invalid(self, flavour: Flavour, tmp_path: Path) -> None:
-        """A command reports the mistake, and its place."""
+        """A mistake in the file is reported with its position."""
         path = tmp_path / "x.conf"
         path.write_text("port: -1\nbogus: 1")
         done = command(flavour, "-t", "-c", str(path))
@@ -101,7 +101,7 @@ class TestCommands:
     @realAndOurs
     @pytest.mark.parametrize("arguments", [["-p", "PORT"], ["-p", "-1", "-m", "PORT"]])
     def test_portInUse(self, flavour: Flavour, arguments: Sequence[str]) -> None:
-        """A port that is taken is fatal, and named."""
+        """A port in use ends the start with an error that names it."""
         with closing(socket.create_server(("127.0.0.1", 0))) as taken:
             port = str(taken.getsockname()[1])
             given = [port if argument == "PORT" else argument for argument in arguments]
@@ -129,7 +129,7 @@ class TestCommands:
         assert f"error opening file: open {path}: no such file or directory\n" in done.stderr
 
     def test_notThereYet(self) -> None:
-        """A flag whose feature is not there is refused, never ignored."""
+        """A flag of an unsupported feature is refused, never ignored."""
         done = command(OURS_FAST, "-a", "127.0.0.1", "-p", "-1", "--streaming", "--ft_group", "x")
         assert done.returncode == 1
         assert "not supported yet" in done.stderr
@@ -155,7 +155,7 @@ class TestFiles:
 
     @realAndOurs
     def test_pidFile(self, flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
-        """The pid file has the id of the started process, which can be stopped with it."""
+        """The pid file has the id of the process, which can be stopped with it."""
         path = tmp_path / "pid"
         server = startServer(flavour, arguments=["-P", str(path)])
         assert path.read_text() == str(server.pid)
@@ -164,14 +164,14 @@ class TestFiles:
 
 
 class TestAddresses:
-    """Where a server listens."""
+    """The addresses of a server."""
 
     @realAndOurs
     @pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6")
     def test_anywhere(self, flavour: Flavour, startServer: StartServer) -> None:
         """
-        0.0.0.0 includes IPv6's loopback address, for clients and for the pages, whose port C{-m}
-        opens on the address of C{-a}. A client over IPv4 still has an IPv4 address.
+        A listener on 0.0.0.0 includes IPv6's loopback address, for clients and for the pages, whose
+        port C{-m} opens on the address of C{-a}. A client over IPv4 still has an IPv4 address.
         """
         server = startServer(flavour, arguments=["-a", "0.0.0.0", "-m", "-1"])
         assert "Listening for client connections on 0.0.0.0:" in server.log()
@@ -191,7 +191,7 @@ class TestSignals:
     @eachFlavour
     @pytest.mark.parametrize(("name", "word"), [("TERM", "terminated"), ("INT", "interrupt")])
     def test_stop(self, flavour: Flavour, startServer: StartServer, name: str, word: str) -> None:
-        """TERM and INT close the clients without a word, and the exit code is 0."""
+        """TERM and INT disconnect the clients without an error, and the exit code is 0."""
         server = startServer(flavour)
         client = Client(server)
         assert client.line() == b"PONG\r\n"
@@ -205,7 +205,7 @@ class TestSignals:
 
     @eachFlavour
     def test_reload(self, flavour: Flavour, startServer: StartServer) -> None:
-        """HUP applies changed settings; clients stay connected."""
+        """HUP applies changed settings, and clients stay connected."""
         server = startServer(flavour, "max_payload: 1000")
         client = Client(server)
         assert client.info["max_payload"] == 1000
@@ -237,7 +237,7 @@ class TestSignals:
     def test_reloadRefused(
         self, flavour: Flavour, startServer: StartServer, text: str, reason: str
     ) -> None:
-        """A change that is not possible, or wrong, is reported, and nothing changes."""
+        """A reload with an impossible or invalid change is reported, and nothing changes."""
         server = startServer(flavour, "server_name: one\nmax_payload: 1000")
         server.writeConfig(text)
         server.signal("HUP")
@@ -249,14 +249,14 @@ class TestSignals:
 
     @eachFlavour
     def test_reopen(self, flavour: Flavour, startServer: StartServer) -> None:
-        """USR1 is answered also where there is no log file."""
+        """USR1 is accepted also without a log file."""
         server = startServer(flavour)
         server.signal("USR1")
         server.waitForLog(r"\[INF\] File log re-open ignored, not a file logger\n")
 
     @eachFlavour
     def test_lameDuckAlone(self, flavour: Flavour, startServer: StartServer) -> None:
-        """USR2 without clients is the end at once, with code 0."""
+        """USR2 without clients ends the process at once, with code 0."""
         server = startServer(flavour)
         server.signal("USR2")
         assert server.exitStatus() == 0
@@ -265,7 +265,7 @@ class TestSignals:
     @eachFlavour
     def test_lameDuck(self, flavour: Flavour, startServer: StartServer) -> None:
         """
-        With a client, lame duck mode informs it, refuses new clients, and ends after the grace
+        With a client, lame duck mode notifies it, refuses new clients, and ends after the grace
         period.
         """
         times = 'lame_duck_grace_period: "300ms"\nlame_duck_duration: "30s"'
@@ -294,7 +294,7 @@ class TestTwistd:
     """C{twistd natsbroker}."""
 
     def test_cannotStart(self, tmp_path: Path, startServer: StartServer) -> None:
-        """A failed start ends with code 1 and a reason, not a traceback."""
+        """A failed start under twistd ends with code 1 and a reason, without a traceback."""
         taken = startServer(OURS_FAST).port
         (tmp_path / "x.conf").write_text("authorization { plugin: nobody_has_this }")
         (tmp_path / "s.conf").write_text(f"streaming {{ store: file, dir: '{tmp_path}/x.conf' }}")
@@ -347,7 +347,7 @@ class TestTwistd:
 
 
 def test_connectedWhileLoading() -> None:
-    """A client that connects before the reactor is loaded is served once the broker is ready."""
+    """A client that connects before the reactor is imported is served once the broker is ready."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     program = f"""

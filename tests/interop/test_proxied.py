@@ -71,8 +71,8 @@ def addressAt(server: Server) -> tuple[object, object]:
 
 def refusalsAt(server: Server, count: int) -> list[str]:
     """
-    @return: why clients were refused because of proxies, as soon as there are that many:
-        nats-server shows a client as closed after that has seen the end.
+    @return: the reasons for refused clients, once there are that many, because nats-server shows a
+        client as closed only after the client has seen the end.
     """
     until = time.monotonic() + PATIENCE
     while True:
@@ -85,7 +85,7 @@ def refusalsAt(server: Server, count: int) -> list[str]:
 
 @flavours
 def test_headers(flavour: Flavour, startServer: StartServer) -> None:
-    """Every header is read alike, whole and in pieces."""
+    """Every header is read in the same way, whole and in pieces."""
     server = startServer(flavour, CONFIG)
     for header in (*NAMED, *UNNAMED):
         for cut in (0, 9):
@@ -106,7 +106,7 @@ def test_headers(flavour: Flavour, startServer: StartServer) -> None:
 @flavours
 @pytest.mark.parametrize("isFirst", [False, True])
 def test_tls(flavour: Flavour, isFirst: bool, startServer: StartServer, tmp_path: Path) -> None:
-    """The header is in clear text before the handshake; it is optional."""
+    """A proxy header is in clear text before the handshake, and optional."""
     writeCertificates(tmp_path)
     first = "handshake_first: true" if isFirst else ""
     server = startServer(flavour, CONFIG + TLS.format(tmp_path, first))
@@ -126,8 +126,8 @@ def test_tls(flavour: Flavour, isFirst: bool, startServer: StartServer, tmp_path
 @flavours
 def test_trusted(flavour: Flavour, startServer: StartServer) -> None:
     """
-    Proxies are trusted because they sign the nonce. The same signatures are accepted. Pages show
-    the proxy of a client, and the reason why others were refused.
+    Trusted proxies sign the nonce, and the same signatures are accepted. Pages show the proxy of a
+    client, and the reason why others were refused.
     """
     proxy, stranger = Signer(Role.SERVER), Signer(Role.USER)
     server = startServer(
@@ -172,7 +172,7 @@ def test_trusted(flavour: Flavour, startServer: StartServer) -> None:
 
 @pytest.mark.parametrize("flavour", OURS, ids=lambda flavour: flavour.name)
 def test_webSocket(flavour: Flavour, startServer: StartServer) -> None:
-    """WebSocket listeners, where nats-server has none, read it too."""
+    """WebSocket listeners read the header too, which nats-server's do not."""
     block = 'websocket { listen: "127.0.0.1:-1", no_tls: true }\n'
     server = startServer(flavour, CONFIG + block)
     port = int(server.waitForLog(r"Listening for websocket clients on ws://\S+:(\d+)")[1])

@@ -29,7 +29,7 @@ def pool(
 
 @pytest.mark.parametrize("row", allRows(), ids=lambda row: row.id)
 def test_row(row: Row, pool: ServerPool, request: pytest.FixtureRequest) -> None:
-    """natsbroker answers as the row says, or as its accepted deviation does."""
+    """natsbroker answers as the row or its accepted deviation says."""
     server = pool.serverFor(row)
     showLogs(request.node, server)
     pool.play(row, server, ours=True)

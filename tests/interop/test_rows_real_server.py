@@ -1,5 +1,5 @@
 """
-The conformance table against nats-server itself: the proof that its rows are facts.
+The conformance table against nats-server itself, which proves that its rows are facts.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """
-The cost of a start, in seconds of the processor. Launchers give a server 5 or 10 seconds of a
-machine that may be busy.
+The cost of a start, in CPU seconds. Launchers give a server 5 or 10 seconds on a machine that may
+be busy.
 
-CPU seconds of the child process are bounded, not the time that passes; the least of a few runs
-counts, because a cold disk cache and other programs only ever add to it. The first run compiles the
-modules, as an installer does: otherwise each run compiles the package where Python writes no
+The CPU seconds of the child process are limited, not the time that passes. The least of a few runs
+counts, because a cold disk cache and other programs only add to it. The first run compiles the
+modules, as an installer does. Otherwise each run would compile the package where Python writes no
 bytecode.
 """
 
@@ -43,20 +43,20 @@ READY = 0.4
 
 @pytest.fixture(autouse=True)
 def bytecode(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the bytecode of the children's modules."""
+    """Keep the bytecode of the child processes."""
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.getbasetemp() / "bytecode"))
 
 
 def usedBy(process: subprocess.Popen[str]) -> float:
-    """Wait for the end of a process; CPU seconds that it used, user and system."""
+    """Wait for the end of a process, and return the CPU seconds that it used."""
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     return usage.ru_utime + usage.ru_stime
 
 
 def secondsOf(command: list[str], code: int) -> float:
-    """CPU seconds of a command of the broker that ends by itself."""
+    """The CPU seconds of a command of the broker that ends by itself."""
     quiet = subprocess.DEVNULL
     process = subprocess.Popen(command, stdout=quiet, stderr=quiet, text=True)
     used = usedBy(process)
@@ -65,12 +65,12 @@ def secondsOf(command: list[str], code: int) -> float:
 
 
 def slowness() -> float:
-    """The factor by which programs take longer here now than usual, at least 1."""
+    """The factor by which programs are slower here than usual, at least 1."""
     return max(1.0, min(secondsOf(REFERENCE, 0) for _ in range(RUNS)) / USUAL)
 
 
 def secondsUntilReady() -> float:
-    """CPU seconds of a broker with default settings, but for the port, until it is ready."""
+    """The CPU seconds until a broker with default settings, except for the port, is ready."""
     command = [sys.executable, "-m", "natsbroker", "-a", "127.0.0.1", "-p", "-1"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -85,7 +85,7 @@ def secondsUntilReady() -> float:
 
 
 def test_importsNoJetStream() -> None:
-    """A broker without a JetStream block is composed without its modules."""
+    """A broker without a JetStream block does not import the modules of JetStream."""
     program = (
         "import sys\n"
         "from natsbroker.broker import Broker\n"
@@ -97,7 +97,7 @@ def test_importsNoJetStream() -> None:
 
 
 def test_ready() -> None:
-    """A broker with default settings is ready after 0.4 s."""
+    """A broker with default settings is ready after at most 0.4 CPU seconds."""
     assert min(secondsUntilReady() for _ in range(RUNS)) <= READY * slowness()
 
 
@@ -114,7 +114,7 @@ def test_ready() -> None:
 def test_shortActions(
     arguments: list[str], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The version, the usage, a check of a file and a signal cost 0.15 s at most."""
+    """The version, the usage, a check of a file and a signal cost at most 0.15 CPU seconds."""
     (tmp_path / "x.conf").write_text("port: 4222\nserver_name: x\nmax_payload: 1MB\n")
     monkeypatch.chdir(tmp_path)
     command = [sys.executable, "-m", "natsbroker", *arguments]

@@ -1,5 +1,5 @@
 """
-The system account's requests, compared with nats-server's under the same clients: the same keys in
+Requests of the system account, compared with nats-server's for the same clients: the same keys in
 the same order with values of the same types, and the same refusals. Each difference has a reason.
 """
 
@@ -199,7 +199,7 @@ class Side(Monitored):
         self.id = self.answer("SERVER.PING.IDZ")["id"]
 
     def answer(self, subject: str, body: bytes = b"", by: AskingClient | None = None) -> Any:
-        """The answer to a request behind C{$SYS.REQ.}. C{None} if it has no responder."""
+        """The answer to a request below C{$SYS.REQ.}; C{None} if it has no responders."""
         subject = subject.replace("ID.", f"{self.id}.") if "ID." in subject else subject
         return (by or self.system).answers(f"$SYS.REQ.{subject}", body)
 
@@ -237,16 +237,14 @@ def bodyOf(options: dict[str, Any]) -> bytes:
 
 @pytest.mark.parametrize(("subject", "options"), REQUESTS, ids=lambda request: str(request))
 def test_shapes(subject: str, options: dict[str, Any], real: Side, ours: Side) -> None:
-    """Answers have nats-server's keys, types and order, but for what the tables excuse."""
+    """Answers have nats-server's keys, types and order, except for differences in the tables."""
     there, here = (side.answer(subject, bodyOf(options)) for side in (real, ours))
     assert (there is None) == (here is None)
     assertSameShape(there, here, ABSENT, EXTRA)
 
 
 def counted(side: Side, body: bytes) -> int:
-    """
-    The answer to a request for a number of subscriptions.
-    """
+    """The answer to a request for the number of subscriptions."""
     return int(side.answer("ACCOUNT.NSUBS", body))
 
 
@@ -292,7 +290,7 @@ def test_debugSubscribers(body: str, real: Side, ours: Side) -> None:
 
 
 def test_notCounted(real: Side, ours: Side) -> None:
-    """An account without connections and an unreadable request get no answer."""
+    """A request about an account without connections, and an unreadable one, get no answer."""
     bodies = [b'{"acc":"NO","subject":"foo"}', b'{"acc":"C","subject":"foo"}']
     bodies += [b'{"acc":"A","queue":"q"}', b'{"acc":1}', b"{", b"[]", b""]
     for side in (real, ours):
@@ -307,13 +305,13 @@ def test_notCounted(real: Side, ours: Side) -> None:
 
 @pytest.mark.parametrize("expected", PLAIN, ids=str)
 def test_readers(expected: ExpectedAnswer, real: Side, ours: Side) -> None:
-    """The members that monitoring tools read are there, with the types that they expect."""
+    """The keys that monitoring tools read exist, with the types that they expect."""
     for side in (real, ours):
         assert expected.problems(readBy(side.server, expected)) == []
 
 
 def test_readersNotice() -> None:
-    """A member that is missing, has another type, or has nothing in it is a problem."""
+    """A key that is missing, has another type, or is empty is reported."""
     expected = ExpectedAnswer("tool", "/page", {"int": "a rows[].b each{}.c? d?", "uptime": "e"})
     fine = {"a": 1, "rows": [{"b": 2}], "each": {"x": {"c": 3}, "y": [{}]}, "e": "1d2h3m4s"}
     assert expected.problems(fine) == []
@@ -327,7 +325,7 @@ def test_readersNotice() -> None:
 
 @pytest.mark.parametrize("path", PAGES)
 def test_pages(path: str, real: Side, ours: Side) -> None:
-    """Pages show leafnodes and gateways as nats-server's do, to the order of rows."""
+    """Pages show leafnodes and gateways as nats-server's do, in the same order of rows."""
     there, here = (fetched(side, path) for side in (real, ours))
     assertSamePlaces({"data": there}, {"data": here}, ABSENT, EXTRA)
     if path.startswith("/connz"):
@@ -337,7 +335,7 @@ def test_pages(path: str, real: Side, ours: Side) -> None:
 
 @pytest.mark.parametrize(("subject", "options"), UNSORTED, ids=lambda value: str(value))
 def test_unsorted(subject: str, options: dict[str, Any], real: Side, ours: Side) -> None:
-    """Answers whose rows have no order are compared without it."""
+    """Answers with unordered rows are compared without their order."""
     there, here = (side.answer(subject, bodyOf(options)) for side in (real, ours))
     assertSamePlaces(there, here, ABSENT, EXTRA)
 
@@ -345,8 +343,7 @@ def test_unsorted(subject: str, options: dict[str, Any], real: Side, ours: Side)
 @pytest.mark.parametrize(("subject", "body"), SAME, ids=lambda value: str(value))
 def test_sameAnswers(subject: str, body: bytes, real: Side, ours: Side) -> None:
     """
-    Refusals are the same, apart from the server's own data and the texts about options that it
-    cannot read.
+    Refusals are the same, except for the server's own data and the texts about unreadable options.
     """
     answers = [side.answer(subject, body) for side in (real, ours)]
     for answer in answers:
@@ -360,7 +357,7 @@ def test_sameAnswers(subject: str, body: bytes, real: Side, ours: Side) -> None:
 @pytest.mark.parametrize("encoding", ["snappy", "s2", "gzip", "br"])
 @pytest.mark.parametrize("subject", COMPRESSED)
 def test_compressed(subject: str, encoding: str, real: Side, ours: Side) -> None:
-    """An answer is compressed if the request names an encoding that allows it."""
+    """An answer is compressed if the request accepts an encoding."""
     asked = f"NATS/1.0\r\nAccept-Encoding: {encoding}\r\n\r\n".encode()
     answers = []
     for side in (real, ours):
@@ -375,14 +372,14 @@ def test_compressed(subject: str, encoding: str, real: Side, ours: Side) -> None
 
 
 def plain(headers: bytes, body: bytes) -> bytes:
-    """The answer before it was compressed."""
+    """The decompressed answer."""
     if b"gzip" in headers:
         return gzip.decompress(body)
     return bytes(cramjam.snappy.decompress(body)) if b"snappy" in headers else body
 
 
 def test_unanswered(real: Side, ours: Side) -> None:
-    """A request that only nats-server answers stands in a table."""
+    """A request that only nats-server answers is listed in a table."""
     for subject in UNANSWERED:
         assert list(real.answer(subject)) == ["server", "data"]
         assert ours.answer(subject) is None
@@ -390,7 +387,7 @@ def test_unanswered(real: Side, ours: Side) -> None:
 
 @pytest.mark.parametrize("subject", ["SERVER.PING.CONNZ", "ACCOUNT.PING.CONNZ", "USER.INFO"])
 def test_ownAccount(subject: str, real: Side, ours: Side) -> None:
-    """The requests of users of other accounts have the same keys."""
+    """The answers to users of other accounts have the same keys."""
     there, here = (side.answer(subject, by=side.plain) for side in (real, ours))
     assertSameShape(there, here, ABSENT, EXTRA)
 
@@ -410,7 +407,7 @@ def test_figures(real: Side, ours: Side) -> None:
 
 
 def test_kick(real: Side, ours: Side) -> None:
-    """A connection is closed for the same reason."""
+    """A connection that is closed by request has the same reason."""
     for side in (real, ours):
         victim = AskingClient(side.server, "c")
         cid = json.loads(victim.info.partition(b" ")[2])["client_id"]
@@ -426,8 +423,8 @@ def test_kick(real: Side, ours: Side) -> None:
 @pytest.mark.parametrize(("signal", "event"), [("USR2", "LAMEDUCK"), ("TERM", "SHUTDOWN")])
 def test_ends(signal: str, event: str, tmp_path: Path) -> None:
     """
-    The event of a server that accepts no new clients, and the event of one that stops, have the
-    keys and types of nats-server's, under its id.
+    The events of lame duck mode and of a shutdown have the keys and types of nats-server's, and the
+    id of the server.
     """
     documents = []
     for flavour in (REAL, OURS_FAST):

@@ -1,5 +1,5 @@
 """
-C{natsbroker top} beside nats-server and natsbroker: the rows are there, with rates.
+C{natsbroker top} with nats-server and with natsbroker: its rows and their rates.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def cell(view: View, row: Row, title: str) -> Any:
 
 @pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda flavour: flavour.name)
 def test_rows(flavour: Flavour, startServer: StartServer) -> None:
-    """Every view has the row of a client's activity, and the changes between two readings."""
+    """Every view has a row for a client's activity, with the changes between two readings."""
     streaming = "streaming { }" if flavour is OURS_FAST else ""
     server = startServer(flavour, CONFIG + streaming)
     url = f"http://127.0.0.1:{server.monitorPort}"
@@ -88,7 +88,7 @@ def test_rows(flavour: Flavour, startServer: StartServer) -> None:
     after, shown, _ = now
 
     def members(view: View) -> dict[str, Any]:
-        """The members of the row in full."""
+        """The unabbreviated values of a row."""
         rows = read(detailView(view, shown[view.title]), 4.0).rows
         return {str(row.values[0]): row.values[1] for row in rows}
 

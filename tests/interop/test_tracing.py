@@ -1,6 +1,6 @@
 """
-Message tracing beside nats-server under the same clients: the same events, the same deliveries, the
-same errors.
+Message tracing, compared with nats-server for the same clients: the same events, the same
+deliveries, the same errors.
 """
 
 from __future__ import annotations
@@ -125,9 +125,9 @@ STREAMS: list[dict[str, Any]] = [
 
 class Collected(Client):
     """
-    A client that notes errors.
+    A client that records errors.
 
-    @ivar errors: their lines.
+    @ivar errors: the error lines.
     """
 
     def __init__(self, server: Server, user: str) -> None:
@@ -142,9 +142,7 @@ class Collected(Client):
 
 
 def documentOf(headers: bytes, body: bytes) -> Any:
-    """
-    A trace without what differs from run to run, and its headers.
-    """
+    """A trace without values that differ between runs, and its headers."""
     document = json.loads(gzip.decompress(body) if b"gzip" in headers else body)
     del document["server"]
     for event in document["events"]:
@@ -158,7 +156,7 @@ def documentOf(headers: bytes, body: bytes) -> Any:
 
 class Side:
     """
-    A server, and clients that listen.
+    A server, and clients that subscribe.
 
     @ivar answers: the client of a case that has a reply subject, and its subscription to that.
     """
@@ -191,9 +189,7 @@ class Side:
         self.receiver.take(inbox, 1)
 
     def publish(self, name: str) -> None:
-        """
-        Begin a case.
-        """
+        """Publish the message of a case."""
         self.clear()
         user, subject, headers, isRequest = CASES[name]
         client = self.clients[user]
@@ -237,9 +233,7 @@ class Side:
         ]
 
     def clear(self) -> None:
-        """
-        End a case.
-        """
+        """Remove the messages of a case."""
         if self.answers is not None:
             client, sid = self.answers
             client.unsubscribe(sid)
@@ -249,18 +243,14 @@ class Side:
             peer.clear()
 
     def close(self) -> None:
-        """
-        Go.
-        """
+        """Close the clients."""
         for client in (*self.clients.values(), self.receiver):
             client.close()
         self.server.stop()
 
 
 def masked(headers: bytes) -> bytes:
-    """
-    Headers of a delivery without what differs from run to run.
-    """
+    """Headers of a delivery without values that differ between runs."""
     lines = [
         line.partition(b"_R_")[0] if b"_R_" in line else line
         for line in headers.split(b"\r\n")
@@ -316,7 +306,7 @@ def test_serviceOnly(flavour: Flavour, subject: bytes, sides: tuple[Side, Side])
 
 @pytest.mark.parametrize("headers", [(DEST,), (DEST, ONLY), (PARENT % "01",), ("A: 1",)])
 def test_tooLarge(headers: tuple[str, ...], sides: tuple[Side, Side]) -> None:
-    """A message that is too large is traced before its publisher is cut off."""
+    """A message that is too large is traced before its publisher is disconnected."""
     block = "\r\n".join(["NATS/1.0", *headers, "", ""]).encode()
     errors = []
     for side in sides:
@@ -374,9 +364,7 @@ LINKED_CASES = {
 
 
 def freePorts(count: int) -> list[int]:
-    """
-    Ports that are free now.
-    """
+    """Ports that are free at present."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [int(bound.getsockname()[1]) for bound in sockets]
     for bound in sockets:
@@ -393,7 +381,7 @@ class World:
 
     def __init__(self, flavours: tuple[Flavour, ...], directory: Path) -> None:
         """
-        @param flavours: of the servers, in the order of their names.
+        @param flavours: the kinds of the servers, in the order of their names.
         """
         route1, route2, gateway1, gateway2, other, leaf = freePorts(6)
         texts = [
@@ -435,9 +423,7 @@ class World:
             self.circle.sync()
 
     def publish(self, name: str) -> None:
-        """
-        Begin a case.
-        """
+        """Publish the message of a case."""
         for peer in (*self.receivers, *self.importers):
             peer.clear()
         place, user, subject, headers = LINKED_CASES[name]
@@ -467,9 +453,7 @@ class World:
         }
 
     def close(self) -> None:
-        """
-        Go.
-        """
+        """Close the clients, and stop the servers."""
         self.circle.close()
         for client in (*self.receivers, *self.importers):
             client.close()
@@ -478,9 +462,7 @@ class World:
 
 
 def ordered(document: Any) -> Any:
-    """
-    A trace whose hops are not numbered: servers have their links in any order.
-    """
+    """A trace whose hops are not numbered, because servers order their links differently."""
     for event in document["events"]:
         if "hop" in event:
             event["hop"] = event["hop"].count(".")
@@ -494,9 +476,7 @@ def ordered(document: Any) -> Any:
 
 
 def unnumbered(headers: bytes) -> bytes:
-    """
-    Headers with the number of hops, not their numbers.
-    """
+    """Headers with the number of hops instead of the hop itself."""
     return re.sub(rb"(?<=Hop: )[0-9.]+", lambda match: b"%d" % match[0].count(b"."), headers)
 
 
@@ -518,7 +498,10 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.mark.parametrize("flavours", _WORLDS, ids=str)
 def test_links(flavours: tuple[Flavour, ...], real: World, tmp_path: Path) -> None:
-    """Every server that a message reaches adds its events, also over links of the other kind."""
+    """
+    Every server that a message reaches adds its events to the trace, also over links to the other
+    kind of server.
+    """
     mixed = World(flavours, tmp_path)
     try:
         for name in LINKED_CASES:

@@ -1,7 +1,7 @@
 """
-The time for which one client delays another, in processor time of the broker.
+The time for which one client delays another, in CPU time of the broker.
 
-The processes are real, so a turn's share of work, which is counted, is compared with what it costs.
+The processes are real, so that a turn's counted share of work is compared with its actual cost.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TIMES = 30
 
 
 def work(server: Server) -> float:
-    """The seconds of processor time that a server has used."""
+    """The CPU seconds that a server has used."""
     return int(Path(f"/proc/{server.pid}/schedstat").read_text().split()[0]) / 1e9
 
 
@@ -48,8 +48,8 @@ class Client:
 
     def ask(self, data: bytes) -> None:
         """
-        Send, and wait until the input was handled. A PING may follow the PONG: the server sends one
-        two seconds after the connection began.
+        Send, and wait until the input was handled. A PING may follow the PONG, because the server
+        sends one two seconds after the connection began.
         """
         self.socket.sendall(data + b"PING\r\n")
         got = b""
@@ -96,7 +96,7 @@ FLOODS = [
 
 @pytest.mark.parametrize(("hello", "first", "flood"), FLOODS)
 def test_otherClientsPing(server: Server, hello: bytes, first: bytes, flood: bytes) -> None:
-    """A PING of another client is answered in time, for any input of one client."""
+    """A PING of another client is answered in time, whatever one client sends."""
     noisy, other = Client(server, hello), Client(server)
     with closing(noisy.socket), closing(other.socket):
         noisy.ask(first)
@@ -109,7 +109,7 @@ def test_otherClientsPing(server: Server, hello: bytes, first: bytes, flood: byt
 
 
 def test_leaving(server: Server) -> None:
-    """A client that leaves with many subscriptions keeps none waiting."""
+    """A client with many subscriptions that disconnects delays no other client."""
     noisy, other = Client(server), Client(server)
     with closing(other.socket):
         noisy.ask(lines(100000, b"SUB e.# #\r\n"))
@@ -122,7 +122,7 @@ def test_leaving(server: Server) -> None:
 
 
 def test_end(server: Server) -> None:
-    """A broker in the middle of a flood ends when it has to."""
+    """A broker in the middle of a flood can be stopped in time."""
     noisy = Client(server)
     with closing(noisy.socket):
         noisy.ask(lines(20000, b"SUB e #\r\n"))
@@ -139,7 +139,7 @@ def test_end(server: Server) -> None:
 
 
 def portOf(server: Server, what: str) -> str:
-    """Where a server listens for links."""
+    """The port of a server for links."""
     match = re.search(rf"Listening for {what}s? connections on \S+:(\d+)", server.log())
     assert match is not None
     return match[1]
@@ -147,9 +147,9 @@ def portOf(server: Server, what: str) -> str:
 
 def calm(servers: list[Server], least: float) -> None:
     """
-    Send PINGs to servers until they have nothing more to do; all are answered in time.
+    Send PINGs to servers until they have no more work, and check that all are answered in time.
 
-    @param least: what each of them works before, in seconds.
+    @param least: the least work of each before that, in seconds.
     """
     clients = [Client(server) for server in servers]
     ends = [work(server) + least for server in servers]
@@ -196,7 +196,7 @@ LINKS = [
 def test_links(
     startServer: StartServer, kind: str, count: int, form: bytes, block: str, rest: str
 ) -> None:
-    """A new link with very many subscriptions keeps no client waiting, at either end."""
+    """A new link with very many subscriptions delays no client, at either end."""
     listening = 'listen: "127.0.0.1:-1"' if kind == "leafnode" else ""
     first = startServer(OURS_FAST, block.replace("$NUMBER", "0").replace("$REST", listening))
     crowd = Client(first)
@@ -208,7 +208,7 @@ def test_links(
 
 
 def test_gatewaySwitch(startServer: StartServer) -> None:
-    """Sending another cluster all subscriptions after many refusals keeps no client waiting."""
+    """Sending all subscriptions to another cluster after many refusals delays no client."""
     block = (
         'gateway { name: G$NUMBER, listen: "127.0.0.1:-1", interest { plugin: switching }, $REST }'
     )
@@ -228,7 +228,7 @@ def test_gatewaySwitch(startServer: StartServer) -> None:
 
 
 def test_reload(startServer: StartServer) -> None:
-    """A reload looks at all subscriptions and clients again and keeps none waiting."""
+    """A reload, which checks all subscriptions and clients again, delays no client."""
     text = """
 authorization {
     users: [

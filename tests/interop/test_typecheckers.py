@@ -1,5 +1,5 @@
 """
-A plugin and a first program as the documents show them, read by type checkers that do not know
+A plugin and a first program as in the documents, checked by type checkers that do not know
 zope.interface.
 """
 
@@ -48,9 +48,9 @@ asyncio.run(main())
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
-    A folder with the documented plugin, one that returns text instead of an authorizer, a first
-    program, and one that uses text as another type. Most of the time goes to the package, so each
-    checker reads all four at once.
+    A folder with the documented plugin, a plugin that returns text instead of an authorizer, a
+    first program, and one that uses text as another type. Each checker reads all four at once,
+    because most of the time goes to the package.
     """
     made = tmp_path_factory.mktemp("checked")
     for name, text, right, wrong in (
@@ -64,7 +64,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_mypy(folder: Path) -> None:
-    """Plain mypy accepts plugin and program, and finds a value of the wrong type in each."""
+    """Plain mypy accepts plugin and program, and reports the value of a wrong type in each."""
     (folder / "mypy.ini").write_text(f"[mypy]\nstrict = true\nmypy_path = {ROOT}\n")
     mypy = (sys.executable, "-m", "mypy", "--config-file", "mypy.ini")
     if "No module named mypy" in complaints(*mypy, "--version", folder=folder):
@@ -75,7 +75,7 @@ def test_mypy(folder: Path) -> None:
 
 
 def test_pyright(folder: Path) -> None:
-    """Pyright accepts them too, and finds the values."""
+    """Pyright accepts plugin and program, and reports the value of a wrong type in each."""
     node = shutil.which("node")
     if node is None or not PYRIGHT.exists():
         missing("no Node.js or no pyright")

@@ -1,5 +1,5 @@
 """
-The pages that readers follow step by step, followed step by step.
+The pages that readers follow step by step, played as by a reader.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ RELUCTANT = ("patroni",)
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """
-    A folder for everybody, and for root the programs that refuse to be run by root, as nobody.
+    A folder that every user can read; for root, with programs that refuse to be run by root, as
+    nobody.
     """
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         made, programs = Path(name, "page"), Path(name, "programs")
@@ -52,5 +53,5 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_pageDoesWhatItSays(page: Path, folder: Path) -> None:
-    """Each file of the page is written and each command run, and the output is the one shown."""
+    """Each file of the page is written, each command is run, and its output is the one shown."""
     walk(page.read_text("utf-8"), folder)

@@ -36,7 +36,9 @@ TELEPHONE = (390, 844)
 
 class Browser:
     """
-    @ivar driver: Selenium's.
+    A browser.
+
+    @ivar driver: the driver of Selenium.
     """
 
     def __init__(self, driver: Any) -> None:
@@ -44,7 +46,7 @@ class Browser:
 
     def open(self, url: str, ready: str) -> None:
         """
-        @param ready: a selector that something matches once the page is there.
+        @param ready: a selector that matches an element when the page is ready.
         """
         self.driver.get(url)
         self.until(lambda: self.count(ready), ready)
@@ -75,8 +77,8 @@ class Browser:
 
     def wait(self, script: str, *arguments: Any) -> Any:
         """
-        @param script: a body of an asynchronous function.
-        @return: what it returns; what it throws is the message of an error.
+        @param script: the body of an asynchronous function.
+        @return: its result. Its exception is the message of an error.
         """
         self.driver.set_script_timeout(PATIENCE)
         text = (
@@ -93,7 +95,7 @@ class Browser:
 
     def text(self, selector: str = "body") -> str:
         """
-        @return: the visible text of the first such element; empty without one.
+        @return: the visible text of the first element; empty without one.
         """
         script = "return document.querySelector(arguments[0])?.innerText ?? ''"
         return str(self.run(script, selector))
@@ -114,8 +116,8 @@ class Browser:
 
     def until(self, done: Callable[[], Any], what: str) -> Any:
         """
-        @return: the first true answer.
-        @raise TimeoutError: with what the page shows, if there is none.
+        @return: the first result that is true.
+        @raise TimeoutError: with the text of the page, if there is none.
         """
         deadline = time.monotonic() + PATIENCE
         while not (answer := done()):
@@ -125,9 +127,7 @@ class Browser:
         return answer
 
     def shows(self, *texts: str, selector: str = "main") -> None:
-        """
-        Wait until all these texts are there.
-        """
+        """Wait until the page has all these texts."""
 
         def missing() -> list[str]:
             shown = self.text(selector)
@@ -143,7 +143,7 @@ class Browser:
 
     def origins(self) -> set[str]:
         """
-        @return: where requests have gone since the last call.
+        @return: the origins of all requests since the last call.
         """
         origins = set()
         for entry in self.driver.get_log("performance"):
@@ -178,7 +178,7 @@ class Browser:
 @contextmanager
 def chromium(directory: Path) -> Iterator[Browser]:
     """
-    @param directory: for the browser's profile.
+    @param directory: a folder for the browser's profile.
     """
     program, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if program is None or driver is None:

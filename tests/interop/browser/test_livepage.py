@@ -1,6 +1,6 @@
 """
 The live page in Chromium. It shows the values of the broker's pages, it is updated, and names that
-strangers chose are shown as text.
+others chose are shown as text.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ VIEWS = (
 
 class LivePage(Browser):
     """
-    The page of a world's broker.
+    The live page of a world's broker.
 
     @ivar world: the broker and its clients.
     """
@@ -55,7 +55,7 @@ class LivePage(Browser):
 
     def show(self, place: str) -> None:
         """
-        @param place: of a view, as C{#/streams}.
+        @param place: the fragment of a view, as C{#/streams}.
         """
         self.run("location.hash = arguments[0]", place)
         first = place.removeprefix("#/").partition("/")[0]
@@ -66,7 +66,7 @@ class LivePage(Browser):
 
     def figure(self, name: str) -> float:
         """
-        @return: the large figure with this name, as soon as there is one.
+        @return: the large figure with this name, once it is shown.
         """
         script = """
             const found = [...document.querySelectorAll(".figures .name")]
@@ -80,8 +80,8 @@ class LivePage(Browser):
 
     def rows(self, title: str = "") -> list[list[str]]:
         """
-        @param title: of a panel; the first table without one.
-        @return: the texts of its cells that are visible.
+        @param title: the title of a panel; the first table without one.
+        @return: the texts of its visible cells.
         """
         script = """
             const panel = [...document.querySelectorAll("main .panel")].find((each) =>
@@ -115,9 +115,7 @@ class LivePage(Browser):
         self.run(f"{link}.click()", text)
 
     def choose(self, label: str, value: str) -> None:
-        """
-        Give a field a value.
-        """
+        """Set the value of a field."""
         script = """
             const field = document.querySelector(`[aria-label="${arguments[0]}"]`);
             const isReady = !field.disabled &&
@@ -132,9 +130,7 @@ class LivePage(Browser):
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LivePage]:
-    """
-    The page, which stays open for all tests: its plots need time.
-    """
+    """The page, which stays open for all tests, because its plots need time."""
     directory = tmp_path_factory.mktemp("livepage")
     with chromium(directory) as browser:
         world = LiveWorld(directory)
@@ -200,7 +196,7 @@ def numberOf(page: LivePage, name: str) -> int:
 
 
 def test_connections(page: LivePage) -> None:
-    """The broker sorts and chooses connections, open and closed ones."""
+    """Connections can be sorted and filtered, open and closed ones."""
     page.show("#/connections")
     everyone = ["edge-1", "till-7", "kitchen display", HOSTILE, "meter gateway", "channel client"]
     # The leafnode of another server connects when it does, so its place among clients is not known.
@@ -225,7 +221,7 @@ def test_connections(page: LivePage) -> None:
 
 
 def test_oneConnection(page: LivePage) -> None:
-    """A connection has its figures, its subscriptions and its user."""
+    """The view of a connection has its figures, its subscriptions and its user."""
     page.show("#/connections")
     page.follow("kitchen display")
     page.shows("kitchen display", selector="h1")
@@ -244,7 +240,7 @@ def test_oneConnection(page: LivePage) -> None:
 
 
 def test_stream(page: LivePage) -> None:
-    """A stream and a consumer are found from the list, and their figures grow."""
+    """A stream and a consumer can be opened from the list, and their figures grow."""
     page.show("#/streams")
     page.until(lambda: page.names() == ["ORDERS", "PRICES"], "streams")
     page.choose("Find a stream", "pric")
@@ -282,7 +278,7 @@ def test_stream(page: LivePage) -> None:
 
 
 def test_accounts(page: LivePage) -> None:
-    """Accounts have their traffic, and one of them its imports."""
+    """The view of accounts has their traffic, and that of one account has its imports."""
     page.show("#/accounts")
     page.until(lambda: set(page.names()) == {"SHOP", "METERS", "SYS", "$G"}, "accounts")
     page.until(lambda: page.names()[:1] == ["SHOP"], "the busiest account first")
@@ -294,13 +290,13 @@ def test_accounts(page: LivePage) -> None:
 
 def isOwn(subject: str) -> bool:
     """
-    @return: whether a service inside the broker subscribes to it.
+    @return: whether a service inside the broker subscribes to this subject.
     """
     return subject.startswith("$JS.API.")
 
 
 def test_subjects(page: LivePage) -> None:
-    """The subscriptions of an account are there, and who receives a subject."""
+    """The view of subjects has the subscriptions of an account, and the receivers of a subject."""
     page.show("#/subjects")
     page.choose("Account", "SHOP")
     page.until(lambda: page.names() and not any(map(isOwn, page.names())), "those of clients")
@@ -320,7 +316,7 @@ def test_subjects(page: LivePage) -> None:
 
 
 def test_links(page: LivePage) -> None:
-    """Routes, gateways and leafnodes are there, and the mode of each account."""
+    """The view of links has routes, gateways and leafnodes, and the mode of each account."""
     page.show("#/links")
     page.until(lambda: page.names("Routes") == ["east-2", "east-2"], "routes")
     page.until(lambda: page.names("Gateways") == ["west", "west"], "gateways")
@@ -331,7 +327,7 @@ def test_links(page: LivePage) -> None:
 
 
 def test_channels(page: LivePage) -> None:
-    """Channels have their depth, their subscriptions and how far these are behind."""
+    """The view of channels has their depth, their subscriptions and how far these are behind."""
     page.show("#/channels")
     page.until(lambda: page.names() == ["invoices", "receipts"], "channels")
     assert page.figure("Clients") == 1
@@ -346,7 +342,7 @@ def test_channels(page: LivePage) -> None:
 
 
 def test_hostileNames(page: LivePage) -> None:
-    """A client's name, a subject and a description that are HTML are shown, and do nothing."""
+    """HTML in a client's name, a subject or a description is shown as text, and has no effect."""
     for place, text in (
         ("#/connections", HOSTILE),
         (f"#/connections/{numberOf(page, HOSTILE)}", HOSTILE_SUBJECT),
@@ -359,7 +355,7 @@ def test_hostileNames(page: LivePage) -> None:
 
 
 def test_noSecrets(page: LivePage) -> None:
-    """No view has a password."""
+    """No view shows a password."""
     for place in VIEWS:
         page.show(place)
         page.until(lambda: "Loading" not in page.text("main"), place)
@@ -385,7 +381,7 @@ def test_telephone(page: LivePage, place: str) -> None:
 
 
 def test_darkScheme(page: LivePage) -> None:
-    """The colours are those of the system, until the user chooses."""
+    """The colours are those of the system, until the user chooses others."""
 
     def ground() -> int:
         text = page.run("return getComputedStyle(document.body).backgroundColor")
@@ -408,7 +404,7 @@ def test_darkScheme(page: LivePage) -> None:
 
 
 def test_formats(page: LivePage) -> None:
-    """Numbers, sizes and durations are short, and have their units."""
+    """Numbers, sizes and durations are short, and have units."""
     texts = page.wait(
         """
         const f = await import("/nats/live/format.js");
@@ -432,7 +428,7 @@ def test_formats(page: LivePage) -> None:
 
 
 def test_rates(page: LivePage) -> None:
-    """A rate is there from the second value on, and not where a counter has begun again."""
+    """A rate is shown from the second value on, except after a restart of its counter."""
     rates = page.wait(
         """
         const { Rates } = await import("/nats/live/feed.js");
@@ -444,7 +440,7 @@ def test_rates(page: LivePage) -> None:
 
 
 def test_history(page: LivePage) -> None:
-    """A history drops the oldest values, and a line has a gap where the broker was away."""
+    """A history drops its oldest values, and a line has a gap while the broker was away."""
     points = page.wait(
         """
         const { History } = await import("/nats/live/feed.js");
@@ -459,7 +455,10 @@ def test_history(page: LivePage) -> None:
 
 
 def test_rise(page: LivePage) -> None:
-    """A counter rises within a time, and not by beginning again or while the broker was away."""
+    """
+    A counter has risen within a time only if it grew, and not by a restart or while the broker was
+    away.
+    """
     points = page.wait(
         """
         const { History } = await import("/nats/live/feed.js");
@@ -476,7 +475,7 @@ def test_rise(page: LivePage) -> None:
 
 
 def test_bounded(page: LivePage) -> None:
-    """No request asks for all connections or subscriptions, however many there are."""
+    """No request of the page asks for all connections or subscriptions, however many there are."""
     page.show("#/connections")
     page.until(lambda: page.names(), "connections")
     page.show("#/subjects")
@@ -493,7 +492,7 @@ def test_bounded(page: LivePage) -> None:
 
 
 def test_pictures(page: LivePage) -> None:
-    """The pictures of the documents."""
+    """The pictures for the documents can be taken."""
     page.show("#/")
     time.sleep(EXPOSURE)
     page.fit(DESK[0])
@@ -515,9 +514,7 @@ def test_pictures(page: LivePage) -> None:
 
 
 def test_quietConsole(page: LivePage) -> None:
-    """
-    During the whole test nothing is written to the console, and no request goes to another origin.
-    """
+    """Nothing is written to the console during the tests, and no request goes to another origin."""
     assert page.messages() == []
     local = {origin for origin in page.origins() if not origin.startswith(("chrome:", "data:"))}
     assert local == {page.origin}
@@ -528,8 +525,8 @@ CONFIG = 'http: "127.0.0.1:$PORT"'
 
 def test_brokerGone(tmp_path: Path) -> None:
     """
-    While the broker is away the page says so, and goes on when it is back. In lame duck mode it
-    shows which check fails.
+    The page reports that the broker is away, and continues when it is back. In lame duck mode the
+    page shows which check fails.
     """
     server = Server(OURS_FAST, tmp_path, CONFIG.replace("$PORT", "-1"))
     server.start()

@@ -1,5 +1,5 @@
 """
-nats.js in a page: it connects over WebSocket from the origins that the broker allows.
+nats.js in a web page, which connects over WebSocket from the origins that the broker allows.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _Handler(SimpleHTTPRequestHandler):
 @contextmanager
 def _served(directory: Path) -> Iterator[str]:
     """
-    @return: the origin at which a directory is served.
+    @return: the origin that serves a directory.
     """
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, directory=str(directory)))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -86,9 +86,7 @@ def _served(directory: Path) -> Iterator[str]:
 
 
 def _writePage(directory: Path) -> None:
-    """
-    Write the page, and the client for it: npm has the client for Node.js only.
-    """
+    """Write the page, and the client for it, because npm has the client for Node.js only."""
     bundler = JS / "node_modules" / ".bin" / "esbuild"
     client = JS / "node_modules" / "@nats-io" / "nats-core" / "lib" / "mod.js"
     if not bundler.exists() or not client.exists():

@@ -1,5 +1,5 @@
 """
-The servers behind the live page in its test: a member of a cluster with a gateway and a leafnode,
+The servers behind the live page in its tests: a member of a cluster with a gateway and a leafnode,
 JetStream, NATS Streaming, and clients that publish all the time.
 """
 
@@ -120,7 +120,9 @@ PACE = 160
 
 class LiveServer(LinkedServer):
     """
-    @ivar ports: where it listens for links, by kind.
+    A server with links.
+
+    @ivar ports: the ports for links, by kind.
     """
 
     def __init__(
@@ -141,7 +143,9 @@ class LiveServer(LinkedServer):
 
 class LiveWorld:
     """
-    @ivar hub: the broker whose page is looked at.
+    All servers and clients.
+
+    @ivar hub: the broker whose page is tested.
     @ivar channels: the client of NATS Streaming.
     """
 
@@ -176,14 +180,12 @@ class LiveWorld:
             server.stop()
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """
-        Do something with clients, and wait for it.
-        """
+        """Run a coroutine with clients, and wait for it."""
         asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
 
     async def connect(self, server: LiveServer, user: str, name: str) -> NATS:
         """
-        @return: a client, which leaves when the world stops.
+        @return: a client, which is closed when the world stops.
         """
         client = await nats.connect(server.url, user=user, password=SECRET, name=name)
         self._clients.append(client)
@@ -243,9 +245,7 @@ class LiveWorld:
             await client.close()
 
     def becomeSlow(self) -> None:
-        """
-        Have a client subscribe, read nothing, and be cut off for it.
-        """
+        """Let a client subscribe and read nothing, until it is disconnected as a slow consumer."""
         with socket.create_connection(("127.0.0.1", self.hub.port), PATIENCE) as slow:
             slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             login = f'CONNECT {{"user":"shop","pass":"{SECRET}","name":"sleepy","verbose":false}}'
@@ -263,15 +263,11 @@ class LiveWorld:
 
 
 async def _ignore(message: Msg) -> None:
-    """
-    Receive a message.
-    """
+    """Ignore a message."""
 
 
 async def _sell(till: NATS, meters: NATS) -> None:
-    """
-    Publish for ever, at a pace that rises and falls.
-    """
+    """Publish all the time, at a rate that rises and falls."""
     number = 0
     while True:
         pace = PACE * (1 + 0.5 * math.sin(number / 400) + 0.2 * math.sin(number / 37))
@@ -285,9 +281,7 @@ async def _sell(till: NATS, meters: NATS) -> None:
 
 
 async def _bill(pull: Any) -> None:
-    """
-    Acknowledge messages of a stream, slower than they come.
-    """
+    """Acknowledge messages of a stream more slowly than they arrive."""
     while True:
         for message in await pull.fetch(20, timeout=PATIENCE):
             await message.ack()
@@ -333,9 +327,7 @@ async def _channels(client: NATS) -> Any:
 
 
 async def _append(publish: Any) -> None:
-    """
-    Publish to channels for ever.
-    """
+    """Publish to channels all the time."""
     while True:
         await publish("invoices", b"x" * 300)
         await publish("receipts", b"x" * 100)

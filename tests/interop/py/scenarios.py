@@ -28,12 +28,10 @@ def say(**what: Any) -> None:
 
 
 async def connect(url: str, **options: Any) -> Client:
-    """
-    Connect, without trying again and again when that fails.
-    """
+    """Connect once, without further attempts."""
 
     async def ignore(error: Exception) -> None:
-        """Ignore an event that the callers see otherwise."""
+        """Ignore an event that the callers detect in another way."""
 
     options.setdefault("error_cb", ignore)
     options.setdefault("allow_reconnect", False)
@@ -73,16 +71,12 @@ async def publish(url: str) -> None:
 
 
 async def answer(message: Msg) -> None:
-    """
-    Be the service of the request scenarios.
-    """
+    """Act as the service of the request scenarios."""
     await message.respond(message.data.upper())
 
 
 async def request(url: str) -> None:
-    """
-    Ask a service on another connection.
-    """
+    """Send a request to a service on another connection."""
     service, client = await connect(url), await connect(url)
     await service.subscribe("svc.upper", cb=answer)
     await service.flush()
@@ -137,9 +131,7 @@ async def queue(url: str) -> None:
 
 
 async def nobody(url: str) -> None:
-    """
-    Ask where nobody answers.
-    """
+    """Send a request that has no responders."""
     client = await connect(url)
     try:
         await client.request("nobody.there", b"?", timeout=PATIENCE)
@@ -172,9 +164,7 @@ async def drain(url: str) -> None:
 
 
 async def reconnect(url: str) -> None:
-    """
-    Live through a restart of the server; the subscription lives on.
-    """
+    """Stay subscribed over a restart of the server."""
     back = asyncio.Event()
 
     async def onDisconnected() -> None:
@@ -202,7 +192,7 @@ async def reconnect(url: str) -> None:
 
 
 async def payload(url: str) -> None:
-    """Publish more than the server accepts, then as much as it accepts."""
+    """Publish more than the server accepts, and then as much as it accepts."""
     client = await connect(url)
     sub = await client.subscribe("big")
     try:
@@ -230,9 +220,7 @@ async def login(url: str) -> None:
 
 
 async def permissions(url: str) -> None:
-    """
-    Publish and subscribe where it is not permitted, and go on.
-    """
+    """Publish and subscribe on denied subjects, and continue."""
     errors: asyncio.Queue[str] = asyncio.Queue()
 
     async def onError(error: Exception) -> None:
@@ -256,7 +244,7 @@ async def permissions(url: str) -> None:
 
 
 async def tls(url: str, authority: str) -> None:
-    """Exchange a message over TLS. Without the authority the connection fails."""
+    """Exchange a message over TLS, and fail to connect without the authority."""
     client = await connect(url, tls=ssl.create_default_context(cafile=authority))
     sub = await client.subscribe("secret")
     await client.publish("secret", b"x" * 100_000)

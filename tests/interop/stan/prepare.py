@@ -1,7 +1,7 @@
 """
-Install the real NATS Streaming clients, for L{tests.interop.prepare}.
+Install the original NATS Streaming clients, for L{tests.interop.prepare}.
 
-The Python client shares the package name C{nats} with today's client, so it has an environment of
+The Python client has the package name C{nats} like today's client, so it needs an environment of
 its own.
 """
 
@@ -36,9 +36,9 @@ def _digest(lock: Path) -> str:
 
 def pythonClient() -> bool:
     """
-    Install asyncio-nats-streaming, as pinned.
+    Install asyncio-nats-streaming, in the pinned version.
 
-    @return: whether it is there.
+    @return: whether it is installed.
     """
     lock, stamp = PY / "requirements.txt", ENVIRONMENT / ".installed"
     if _isInstalled(stamp, lock):
@@ -56,9 +56,9 @@ def pythonClient() -> bool:
 
 def javaScriptClient() -> bool:
     """
-    Install node-nats-streaming, as locked.
+    Install node-nats-streaming, in the locked version.
 
-    @return: whether it is there.
+    @return: whether it is installed.
     """
     lock, stamp = JS / "package-lock.json", JS / "node_modules" / ".installed"
     if _isInstalled(stamp, lock):

@@ -54,8 +54,8 @@ def runScenarios(
     """
     Run scenarios at the same time.
 
-    @param onLine: called with each line as it comes, without the scenario's name.
-    @return: what each printed.
+    @param onLine: called with each line as it is printed, without the scenario's name.
+    @return: the lines that each printed.
     """
     printed: dict[str, list[Line]] = {name: [] for name in scenarios}
 
@@ -72,7 +72,7 @@ def runTogether(url: str, *scenarios: str, whenReady: Callable[[], None] = lambd
     Run scenarios of all clients at the same time.
 
     @param whenReady: called each time that all clients have printed L{READY}.
-    @return: what the scenarios of each printed.
+    @return: the lines that the scenarios of each printed.
     """
     for program in PROGRAMS.values():
         program.findCommand()

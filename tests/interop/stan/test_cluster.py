@@ -1,4 +1,6 @@
-"""NATS Streaming's clients on a broker of a cluster that does not serve it. Another member does."""
+"""
+NATS Streaming clients of a member of a cluster, where another member serves NATS Streaming.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,7 @@ SCENARIOS = ("publish", "durable", "queue", "queueLeave", "redelivery", "inFligh
 
 @pytest.fixture
 def url(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
-    """
-    Where clients connect: to a broker that has a route to the one that serves them.
-    """
+    """The URL of a broker that has a route to the one that serves NATS Streaming."""
     servers: list[Server] = []
 
     def start(name: str, config: str) -> Server:
@@ -44,6 +44,6 @@ def url(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def test_route(url: str) -> None:
-    """Over a route all results are the same as on the broker itself."""
+    """Over a route all results are the same as at the serving broker itself."""
     for printed in runTogether(url, *SCENARIOS).values():
         assert printed == {scenario: TOGETHER[scenario] for scenario in SCENARIOS}

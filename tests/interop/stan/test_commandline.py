@@ -1,5 +1,5 @@
 """
-A command line for nats-streaming-server starts natsbroker, by itself and under twistd.
+A command line for nats-streaming-server that starts natsbroker, alone and under twistd.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def test_flags(
     tmp_path: Path,
 ) -> None:
     """
-    The command-line flags have nats-streaming-server's effects: the store is in the given folder,
-    and the limits hold.
+    Flags have the same effects as with nats-streaming-server: the store is in the given folder, and
+    the limits apply.
     """
     PROGRAMS[name].findCommand()
     folder = tmp_path / "channels"

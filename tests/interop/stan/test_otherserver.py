@@ -20,8 +20,7 @@ def outcome(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Outcome]:
     """
-    The output of the scenarios, by client, on a nats-server with a streaming server of ours beside
-    it.
+    The output of the scenarios, by client, on a nats-server with our streaming server beside it.
     """
     directory = tmp_path_factory.mktemp("streaming")
     nats = Server(REAL, directory).start()
@@ -45,8 +44,8 @@ def test_scenarios(name: str, scenario: str, outcome: Outcome) -> None:
 
 def test_reconnects(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """
-    When the other server is restarted, its clients are served again. Clients connect to the other
-    server only, and no listener is open here.
+    When the other server is restarted, its clients are served again. Clients connect only to the
+    other server, and no listener is open here.
     """
     nats = Server(REAL, tmp_path).start()
     streaming = Server(OURS_FAST, tmp_path, arguments=["-ns", nats.url])
@@ -66,7 +65,9 @@ def test_reconnects(tmp_path: Path, request: pytest.FixtureRequest) -> None:
 
 
 def test_secondServer(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """A second streaming server for the same cluster does not start; one for another does."""
+    """
+    A second streaming server for the same cluster id does not start, and one for another does.
+    """
     nats = Server(REAL, tmp_path).start()
     servers = [
         Server(OURS_FAST, tmp_path, arguments=["-ns", nats.url, *more])
@@ -85,7 +86,7 @@ def test_secondServer(tmp_path: Path, request: pytest.FixtureRequest) -> None:
 
 
 def test_noServer(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """Without the other server it does not start."""
+    """A streaming server does not start without the other server."""
     nats = Server(REAL, tmp_path).start()
     nats.stop()
     streaming = Server(OURS_FAST, tmp_path, arguments=["-ns", nats.url])

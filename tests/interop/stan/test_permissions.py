@@ -1,6 +1,6 @@
 """
-Permissions for channels with real NATS Streaming clients: by the configuration, by a reload, and by
-a custom authenticator.
+Permissions for channels with original NATS Streaming clients: from the configuration, after a
+reload, and from a custom authenticator.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ EXPECTED: list[Line] = [
 
 def test_configured(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """
-    The permissions of users determine the channels to which they may publish and subscribe, and the
+    The permissions of users determine the channels that they may publish and subscribe to, and the
     subscriptions that they may end. A user cannot use another user's client id. A permission that a
-    reload removes has no effect any more: an existing subscription ends at its next use.
+    reload removes has no effect any more, and an existing subscription ends at its next use.
     """
     server = Server(OURS_FAST, tmp_path, CONFIG).start()
     showLogs(request.node, server)

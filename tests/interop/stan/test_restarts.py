@@ -1,5 +1,5 @@
 """
-Real NATS Streaming clients while the broker is stopped, or killed, and started again.
+Original NATS Streaming clients while the broker is stopped, or killed, and restarted.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ jetstream { store_dir: "$DIR" }
 
 
 def _kill(server: Server) -> None:
-    """
-    End the broker as kill -9 does, and start it again.
-    """
+    """Kill the broker with SIGKILL, and start it again."""
     server.signal("KILL")
     server.exitStatus()
     server.restart()
@@ -55,9 +53,9 @@ async def _fetched(url: str, stream: str) -> list[bytes]:
 
 def test_stopped(server: Server) -> None:
     """
-    Subscriptions go on when the broker is restarted, without reconnecting. No acknowledged message
-    comes again, and none is left out. Durable subscriptions and durable queue groups can also be
-    resumed later. The same is true for durable consumers of JetStream on the channel.
+    Subscriptions continue after a restart of the broker, without a new connect request. No
+    acknowledged message comes again, and none is omitted. Durable subscriptions and durable queue
+    groups can be resumed later, and so can durable consumers of JetStream on the channel.
     """
     fetched: list[bytes] = []
 
@@ -79,8 +77,9 @@ def test_stopped(server: Server) -> None:
 
 def test_killed(server: Server) -> None:
     """
-    The subscriptions go on after kill -9 too. The last acknowledged messages may come again, and
-    are then marked. Those that JetStream's consumer acknowledged with an answer do not.
+    Subscriptions continue after the broker was killed. The last acknowledged messages may come
+    again, and are then marked. Those that JetStream's consumer acknowledged with an answer do not
+    come again.
     """
     fetched: list[bytes] = []
 
@@ -101,7 +100,7 @@ def test_killed(server: Server) -> None:
 
 def test_killedWhilePublishing(server: Server) -> None:
     """
-    Messages are published while the broker is killed. No acknowledged one is lost, and none is
+    When the broker is killed during publishes, no acknowledged message is lost, and none is
     doubled.
     """
     kills: list[Server] = []

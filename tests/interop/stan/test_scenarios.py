@@ -1,8 +1,8 @@
 """
-Real, unmodified NATS Streaming clients against natsbroker, with channels in memory and on disk.
+Original, unmodified NATS Streaming clients against natsbroker, with channels in memory and on disk.
 
-Waiting is what most scenarios do most of the time, so all of them, of both clients, share one
-broker for each store and run at the same time, with clients and channels of their own.
+Most scenarios wait most of the time. All of them, of both clients, therefore share one broker for
+each store and run at the same time, with clients and channels of their own.
 """
 
 from __future__ import annotations
@@ -60,14 +60,16 @@ def outcome(
 @pytest.mark.parametrize("scenario", [*TOGETHER, *AFTERWARDS])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_scenarios(name: str, scenario: str, outcome: Outcome) -> None:
-    """The client's own API behaves as documented."""
+    """The API of the client behaves as documented."""
     assert outcome[name][scenario] == {**TOGETHER, **AFTERWARDS}[scenario]
 
 
 @pytest.mark.parametrize("store", STORES)
 def test_heartbeats(store: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """A client that leaves heartbeats unanswered is removed, and told so by its next ping; its
-    durable subscription can be resumed."""
+    """
+    A client that does not answer heartbeats is removed, which its next ping reports. Its durable
+    subscription can be resumed.
+    """
     server = Server(OURS_FAST, tmp_path, HEARTBEATS % STORES[store]).start()
     showLogs(request.node, server)
     try:

@@ -1,4 +1,6 @@
-"""Brokers that share a database, as processes. One is killed or stopped, and another takes over."""
+"""
+Brokers that share a database, as processes. When one is killed or stopped, another takes over.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ class Brokers:
 
     def start(self, more: str = "") -> Server:
         """
-        Start one more.
+        Start one more broker.
 
         @param more: more configuration.
         """
@@ -56,21 +58,15 @@ class Brokers:
         return broker.start()
 
     def expire(self) -> None:
-        """
-        Let the time of all leases be over.
-        """
+        """Let all leases expire."""
         self.execute("UPDATE holder SET expires = clock_timestamp()")
 
     def execute(self, statement: str) -> None:
-        """
-        Do something in the schema.
-        """
+        """Run a statement in the schema."""
         self._postgres.execute(self._schema, statement)
 
     def end(self) -> None:
-        """
-        Stop all.
-        """
+        """Stop all brokers."""
         for broker in self._started:
             broker.stop()
         self._postgres.execute(self._schema, f'DROP SCHEMA "{self._schema}" CASCADE')
@@ -80,9 +76,7 @@ class Brokers:
 def brokers(
     postgres: PostgresServer, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Brokers]:
-    """
-    Brokers, of which none has started.
-    """
+    """Brokers, none of which has been started."""
     brokers = Brokers(postgres, tmp_path, request.node)
     yield brokers
     brokers.end()
@@ -101,9 +95,7 @@ class Stan:
 
     @classmethod
     async def connect(cls, url: str, name: str) -> Stan:
-        """
-        Connect, as soon as somebody answers.
-        """
+        """Connect, once a broker answers."""
         self = cls(await nats.connect(url), name)
         heartbeats = f"_INBOX.{name}.heartbeats"
 
@@ -129,9 +121,7 @@ class Stan:
         return answer.data
 
     async def publish(self, data: bytes) -> str:
-        """
-        Publish, and give the error of the answer.
-        """
+        """Publish, and return the error of the answer."""
         message = protocol.PubMsg(
             clientID=self._name, guid=data.decode(), subject="foo", data=data, connID=self._id
         )
@@ -139,9 +129,7 @@ class Stan:
         return str(protocol.PubAck.FromString(answer).error)
 
     async def received(self, count: int) -> list[tuple[int, bytes]]:
-        """
-        Subscribe from the first message on, and wait for a number of them.
-        """
+        """Subscribe from the first message on, and wait for a number of messages."""
         await self.listen()
         return await self.until(count)
 
@@ -180,20 +168,18 @@ class Stan:
         self._ackInbox = response.ackInbox
 
     async def close(self) -> None:
-        """
-        Leave without a word.
-        """
+        """Close the connection without a close request."""
         await self._connection.close()
 
 
 def numbered(start: int, stop: int) -> list[bytes]:
-    """Payloads."""
+    """Payloads with consecutive numbers."""
     return [b"%d" % number for number in range(start, stop)]
 
 
 def test_killed(brokers: Brokers) -> None:
     """
-    When a broker is killed, the standby takes over. It has all acknowledged messages, and continues
+    When a broker is killed, the standby takes over with all acknowledged messages, and continues
     with the next sequence.
     """
     first, second = brokers.start(), brokers.start()
@@ -218,8 +204,8 @@ def test_killed(brokers: Brokers) -> None:
 
 def test_cluster(brokers: Brokers) -> None:
     """
-    A client on any broker of a cluster is served by the serving broker. When that is killed, the
-    client goes on without reconnecting, and so does its subscription.
+    A client of any broker of a cluster is served by the serving broker. When that is killed, the
+    client continues without reconnecting, and so does its subscription.
     """
     first = brokers.start(CLUSTERED.format(""))
     port = first.waitForLog(r"Listening for route connections on \S+:(\d+)", fromStart=True)[1]
@@ -244,7 +230,7 @@ def test_cluster(brokers: Brokers) -> None:
 
 
 def test_stoppedInOrder(brokers: Brokers) -> None:
-    """A broker that is stopped in order is followed as well."""
+    """When a broker is stopped properly, another one takes over too."""
     first, second = brokers.start(), brokers.start()
 
     async def play() -> None:
@@ -262,7 +248,7 @@ def test_stoppedInOrder(brokers: Brokers) -> None:
 
 def test_stoodStill(brokers: Brokers) -> None:
     """
-    A broker that was stopped while another took over stores no requests when it continues. It takes
+    A broker that was paused while another took over stores no requests when it continues. It takes
     over when the other one ends.
     """
     first, second = brokers.start(), brokers.start()
@@ -295,7 +281,7 @@ def test_stoodStill(brokers: Brokers) -> None:
 
 
 def test_flags(postgres: PostgresServer, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """A script that starts nats-streaming-server with its SQL store starts this one."""
+    """A script that starts nats-streaming-server with its SQL store starts natsbroker."""
     postgres.execute("x", "CREATE DATABASE flags")
     source = postgres.source.replace("dbname=postgres", "dbname=flags")
     flags = ["-cid", CLUSTER, "-store", "sql", "-sql_driver", "postgres", "-sql_source", source]
@@ -330,8 +316,8 @@ def test_refuses(brokers: Brokers) -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_realClients(name: str, brokers: Brokers) -> None:
     """
-    Clients of NATS Streaming publish while a broker is killed and another takes over. No
-    acknowledged message is lost or doubled.
+    When a broker is killed and another takes over during publishes, no acknowledged message is lost
+    or doubled.
     """
     broker = brokers.start()
 

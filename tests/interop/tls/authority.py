@@ -1,4 +1,6 @@
-"""Certificates of every kind, valid and invalid ones."""
+"""
+Certificates of every kind, valid and invalid ones.
+"""
 
 from __future__ import annotations
 
@@ -36,16 +38,12 @@ class Issued:
 
     @property
     def pem(self) -> bytes:
-        """
-        The certificate.
-        """
+        """The certificate in PEM."""
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
     @property
     def keyPem(self) -> bytes:
-        """
-        The key.
-        """
+        """The key in PEM."""
         return self.key.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,
@@ -54,7 +52,7 @@ class Issued:
 
     @property
     def pin(self) -> str:
-        """The digest of a certificate in C{pinned_certs}."""
+        """The digest of the key, as in C{pinned_certs}."""
         data = self.key.public_key().public_bytes(
             serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
         )
@@ -64,7 +62,7 @@ class Issued:
         """
         Write C{NAME.pem} and C{NAME-key.pem}.
 
-        @param more: certificates that follow in the first.
+        @param more: certificates that follow in the first file.
         """
         pem = b"".join(certificate.pem for certificate in (self, *more))
         (directory / f"{name}.pem").write_bytes(pem)
@@ -107,12 +105,12 @@ def issue(
     bits: int = EC,
 ) -> Issued:
     """
-    A certificate.
+    Make a certificate.
 
-    @param signer: who signs it; C{None}: it does so itself.
+    @param signer: the signer; C{None} for a self-signed one.
     @param subject: a distinguished name, as RFC 4514 writes it.
-    @param days: from when to when it is valid, counted from today.
-    @param bits: of an RSA key.
+    @param days: the days of its validity, counted from today.
+    @param bits: the length of an RSA key.
     """
     key = _makeKey(bits)
     name = x509.Name.from_rfc4514_string(subject) if isinstance(subject, str) else subject
@@ -131,9 +129,7 @@ def issue(
 
 
 def lookalike(other: Issued) -> Issued:
-    """
-    An authority with the name of another, and a key of its own.
-    """
+    """An authority with the name of another, and its own key."""
     return authority(other.certificate.subject.rfc4514_string())
 
 

@@ -1,5 +1,5 @@
 """
-The thirty cases of TLS, and the tests that try each.
+The thirty cases of TLS, and the tests of each.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ VERIFY = 'ca_file: "$DIR/ca.pem", verify: true\n'
 
 def writeFiles(directory: Path) -> None:
     """
-    An authority C{ca}, the server's C{server}, the clients' C{client} and C{second}; and
-    C{stranger} of another authority.
+    Write an authority C{ca}, the server's certificate C{server}, the clients' C{client} and
+    C{second}, and C{stranger} of another authority.
     """
     ours, theirs = authority(), authority("CN=another authority")
     ours.write(directory, "ca")
@@ -44,9 +44,7 @@ def writeFiles(directory: Path) -> None:
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """
-    A directory with what L{writeFiles} makes.
-    """
+    """A directory with the files of L{writeFiles}."""
     directory = tmp_path_factory.mktemp("certificates")
     writeFiles(directory)
     return directory
@@ -63,9 +61,7 @@ def flavour(request: pytest.FixtureRequest) -> Flavour:
 
 @pytest.fixture(scope="module")
 def running(flavour: Flavour) -> Iterator[dict[tuple[str, ...], Server]]:
-    """
-    The servers of one flavour that run already, by configuration and flags.
-    """
+    """The running servers of one flavour, by configuration and flags."""
     servers: dict[tuple[str, ...], Server] = {}
     yield servers
     for server in servers.values():

@@ -33,11 +33,11 @@ HERE: dict[str, Any] = {"names": ["localhost"]}
 @dataclass(frozen=True)
 class Case:
     """
-    A server, and the host that a dialling end expects.
+    A server, and the host that the dialling end expects.
 
     @ivar make: makes its certificates from those of the two authorities.
     @ivar host: the expected host.
-    @ivar outcome: how what becomes of it begins.
+    @ivar outcome: the beginning of the result.
     """
 
     make: Callable[[Issued, Issued], list[Issued]]
@@ -53,8 +53,8 @@ def _below(ours: Issued, shown: bool) -> list[Issued]:
 
 def _signedWith(digest: str) -> Callable[[Issued, Issued], list[Issued]]:
     """
-    A good certificate but for the digest of its signature, made with the C{openssl} command:
-    libraries refuse to.
+    A certificate that is good except for the digest of its signature, made with the C{openssl}
+    command, because libraries refuse to make it.
     """
 
     def make(ours: Issued, theirs: Issued) -> list[Issued]:

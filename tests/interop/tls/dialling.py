@@ -1,9 +1,9 @@
 """
-A program that dials many servers with natsbroker's client:
-C{python -m tests.interop.tls.dialling CA NAME=PORT=HOST...}.
+A program that dials many servers with natsbroker's client: C{python -m tests.interop.tls.dialling
+CA NAME=PORT=HOST...}.
 
-For each it prints a line of JSON: the name, and what became of it. It says a password, which a
-server that is not the one that is meant must never see.
+For each server it prints a line of JSON with the name and the result. It sends a password, which a
+wrong server must never see.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ PASSWORD = "canary-5f3a"
 
 
 async def dial(reactor: Any, authority: bytes, port: int, host: str) -> str:
-    """
-    Dial one.
-    """
+    """Dial one server."""
     load: Any = Certificate.loadPEM
     endpoint: Any = TCP4ClientEndpoint
     try:
@@ -43,9 +41,7 @@ async def dial(reactor: Any, authority: bytes, port: int, host: str) -> str:
 
 
 async def main(reactor: Any, authority: str, *servers: str) -> None:
-    """
-    Dial all, one after the other.
-    """
+    """Dial all servers, one after the other."""
     pem = Path(authority).read_bytes()
     for server in servers:
         name, port, host = server.split("=")

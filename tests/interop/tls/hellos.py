@@ -15,7 +15,8 @@ ANY = contextFor()
 
 def hello(context: ssl.SSLContext) -> tuple[ssl.SSLObject, ssl.MemoryBIO, bytes]:
     """
-    @return: a client in memory, what it reads from, and the beginning of its handshake.
+    @return: a client in memory, the buffer that it reads from, and the first bytes of its
+        handshake.
     """
     source, target = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = context.wrap_bio(source, target, server_hostname="localhost")

@@ -1,4 +1,6 @@
-"""Servers that send an INFO like NATS and show any given certificate."""
+"""
+Servers that send an INFO like NATS and use any given certificate.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,11 @@ INFO = b'INFO {"server_id":"S","tls_required":true,"max_payload":1000} \r\n'
 
 class Impostor:
     """
-    One server for one connection.
+    A server for one connection.
 
-    @ivar port: where it listens.
-    @ivar told: what it was told.
-    @ivar isOver: whether somebody came and is gone.
+    @ivar port: its port.
+    @ivar told: the bytes that it has received.
+    @ivar isOver: whether its client has disconnected.
     """
 
     def __init__(
@@ -36,8 +38,8 @@ class Impostor:
         inside: bytes = b"",
     ) -> None:
         """
-        @param shown: its certificate; C{None}: it does no TLS.
-        @param more: certificates that it shows too.
+        @param shown: its certificate; C{None} for no TLS.
+        @param more: further certificates that it sends.
         @param inside: its bytes after the handshake.
         """
         self.told = b""
@@ -52,9 +54,7 @@ class Impostor:
         self._thread.start()
 
     def close(self) -> None:
-        """
-        Listen no more, and wait for the end.
-        """
+        """Close the listener, and wait for the end of the connection."""
         # A thread that waits in accept() is not woken by close().
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)

@@ -1,5 +1,5 @@
 """
-Log lines of TLS links between servers, and waiting for them.
+Log lines of TLS links between servers, and a wait for them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ TAKEN_BY_REAL = {"short key"}
 
 
 def wait(impostors: dict[str, Impostor]) -> None:
-    """
-    Wait until each was dialled: until it was told something, or has lost its caller.
-    """
+    """Wait until each impostor has received data, or has lost its client."""
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         if all(impostor.told or impostor.isOver for impostor in impostors.values()):

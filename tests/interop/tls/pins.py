@@ -13,7 +13,7 @@ from tests.interop.tls.authority import Issued
 
 def pinOf(path: Path) -> str:
     """
-    @return: what C{pinned_certs} calls a certificate's key.
+    @return: the fingerprint of a certificate's key, as in C{pinned_certs}.
     """
     certificate = x509.load_pem_x509_certificate(path.read_bytes())
     return Issued(certificate, certificate).pin  # type: ignore[arg-type]

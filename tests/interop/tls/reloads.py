@@ -1,5 +1,5 @@
 """
-Reloading a server and waiting until it did.
+Reloads of a server, with a wait for their end.
 """
 
 from __future__ import annotations
@@ -8,9 +8,7 @@ from tests.interop.servers import Server
 
 
 def reload(server: Server, pattern: str = "Reloaded server configuration") -> None:
-    """
-    Have a server read its files again.
-    """
+    """Make a server reload its files."""
     since = server.logLength()
     server.signal("HUP")
     server.waitForLog(pattern, since)

@@ -19,9 +19,11 @@ from tests.ocsp.authorities import GOOD, Issued, responded
 
 class Responder:
     """
+    An OCSP responder.
+
     @ivar revoked: serial numbers of the revoked certificates.
-    @ivar known: certificates that it is asked about.
-    @ivar asked: how often it was asked.
+    @ivar known: certificates that it can answer about.
+    @ivar asked: the number of requests.
     """
 
     def __init__(self) -> None:
@@ -65,16 +67,14 @@ class Responder:
         self._server.server_close()
 
     def add(self, issued: Issued, status: ocsp.OCSPCertStatus = GOOD) -> Issued:
-        """
-        Know a certificate.
-        """
+        """Add a certificate that it can answer about."""
         serial = issued.certificate.serial_number
         self.known[serial], self.statuses[serial] = issued, status
         return issued
 
     def answer(self, request: bytes) -> bytes:
         """
-        @return: a response of this time.
+        @return: a response with the present time.
         """
         self.asked += 1
         serial = ocsp.load_der_ocsp_request(request).serial_number

@@ -1,5 +1,5 @@
 """
-The beginning of TLS on the client port, on nats-server and on natsbroker.
+The beginning of TLS on the client port, compared with nats-server.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PLAIN = CONNECT % b',"user":"u","pass":"p"' + b"SUB > 1\r\nPING\r\n"
 
 def finished(client: ssl.SSLObject) -> bool:
     """
-    @return: whether a client in memory has all of its handshake.
+    @return: whether a client in memory has finished its handshake.
     """
     try:
         client.do_handshake()
@@ -33,12 +33,12 @@ def finished(client: ssl.SSLObject) -> bool:
 
 
 class TestAfterInfo:
-    """INFO in the clear, then the handshake."""
+    """INFO in clear text, then the handshake."""
 
     def test_clearTextAfterwards(self, serve: Serve) -> None:
         """
-        A client that continues in clear text is cut without an error line, and none of its lines
-        has an effect.
+        A client that continues in clear text is disconnected without an error, and none of its
+        lines has an effect.
         """
         server = serve(BLOCK % "")
         before = server.monitor("/varz")["subscriptions"]
@@ -51,7 +51,7 @@ class TestAfterInfo:
         assert server.monitor("/varz")["subscriptions"] == before
 
     def test_injected(self, serve: Serve) -> None:
-        """Input in the clear before the handshake is not taken for encrypted input."""
+        """Input in clear text before the handshake is not treated as encrypted input."""
         server = serve(BLOCK % "")
         _, _, begin = hello(ANY)
         with Wire(server.port) as wire:
@@ -63,7 +63,7 @@ class TestAfterInfo:
             assert answer == b"PONG\r\n"
 
     def test_silentClient(self, serve: Serve) -> None:
-        """A client that does not begin is cut at the timeout, not before."""
+        """A client that does not begin the handshake is disconnected at the timeout, not before."""
         server = serve(BLOCK % "timeout: 0.6")
         with Wire(server.port) as wire:
             wire.info()
@@ -73,7 +73,8 @@ class TestAfterInfo:
 
     def test_slow(self, serve: Serve) -> None:
         """
-        A client that begins a handshake and does not continue is cut, with any input in between.
+        A client that begins a handshake and does not continue is disconnected, whatever it has sent
+        of it.
         """
         server = serve(BLOCK % "timeout: 0.6")
         _, _, begin = hello(ANY)
@@ -97,7 +98,7 @@ class TestFirst:
     """The handshake, then INFO."""
 
     def test_silence(self, serve: Serve) -> None:
-        """The server sends nothing in clear text, for any time that the client waits."""
+        """The server sends nothing in clear text, however long the client waits."""
         server = serve(BLOCK % "handshake_first: true, timeout: 1")
         with Wire(server.port) as wire:
             assert wire.rest() == b""
@@ -110,7 +111,7 @@ class TestFirst:
             assert b"INFO" not in wire.rest()
 
     def test_tls(self, serve: Serve) -> None:
-        """A client that begins TLS gets INFO inside, which says that TLS is required."""
+        """A client that begins TLS gets INFO over TLS, which says that TLS is required."""
         server = serve(BLOCK % "handshake_first: true")
         with Wire(server.port, ANY) as wire:
             assert wire.info()["tls_required"] is True
@@ -118,8 +119,10 @@ class TestFirst:
 
     @pytest.mark.parametrize("setting", ["auto", '"400ms"'])
     def test_waits(self, serve: Serve, setting: str) -> None:
-        """With a delay, a client that waits gets INFO in the clear after it and then shakes
-        hands."""
+        """
+        With a fallback delay, a client that does not begin TLS gets INFO in clear text after the
+        delay, and then does the handshake.
+        """
         server = serve(BLOCK % f"handshake_first: {setting}")
         with Wire(server.port) as wire:
             began = time.monotonic()
@@ -130,7 +133,7 @@ class TestFirst:
 
     @pytest.mark.parametrize("setting", ["auto", '"400ms"'])
     def test_quick(self, serve: Serve, setting: str) -> None:
-        """A client that begins TLS at once gets INFO inside."""
+        """A client that begins TLS at once gets INFO over TLS."""
         server = serve(BLOCK % f"handshake_first: {setting}")
         with Wire(server.port, ANY) as wire:
             assert wire.info()["tls_required"] is True
@@ -138,19 +141,19 @@ class TestFirst:
 
 
 class TestOptional:
-    """Plaintext is allowed. The first byte decides."""
+    """TLS that is optional and depends on the first byte."""
 
     CONFIG = BLOCK % "" + "allow_non_tls: true\n"
 
     def test_plain(self, serve: Serve) -> None:
-        """Input that is no handshake is served in the clear."""
+        """Input that does not begin a handshake is served in clear text."""
         with Wire(serve(self.CONFIG).port) as wire:
             info = wire.info()
             assert (info.get("tls_available"), info.get("tls_required")) == (True, None)
             assert wire.ask(CONNECT % b"") == b"PONG\r\n"
 
     def test_tls(self, serve: Serve) -> None:
-        """Input that is a handshake is answered with TLS."""
+        """Input that begins a handshake is answered with TLS."""
         with shakeHands(serve(self.CONFIG).port, ANY) as wire:
             assert wire.ask(CONNECT % b"") == b"PONG\r\n"
 
@@ -169,7 +172,7 @@ class TestOptional:
             assert client.version() == "TLSv1.3"
 
     def test_notLater(self, serve: Serve) -> None:
-        """A connection that began in the clear stays there."""
+        """A connection that began in clear text stays in clear text."""
         with Wire(serve(self.CONFIG).port) as wire:
             wire.info()
             assert wire.ask(CONNECT % b"") == b"PONG\r\n"
@@ -181,8 +184,9 @@ class TestOthers:
     """Clients that expect another protocol on the port."""
 
     def test_alpn(self, serve: Serve) -> None:
-        """A client that offers protocols of the web is served NATS, and none of them is agreed
-        on."""
+        """
+        A client that offers protocols of the web is served NATS, and none of them is negotiated.
+        """
         context = contextFor()
         context.set_alpn_protocols(["h2", "http/1.1"])
         with shakeHands(serve(BLOCK % "").port, context) as wire:
@@ -191,10 +195,7 @@ class TestOthers:
             assert wire.ask(CONNECT % b"") == b"PONG\r\n"
 
     def test_https(self, serve: Serve) -> None:
-        """
-        An HTTP request is no operation: the connection ends, and no part of the request is sent
-        back.
-        """
+        """An HTTP request over TLS ends the connection, and no part of the request is returned."""
         server = serve(BLOCK % "handshake_first: true")
         with Wire(server.port, ANY) as wire:
             wire.info()
@@ -203,7 +204,7 @@ class TestOthers:
         assert answer == b"-ERR 'Unknown Protocol Operation'\r\n"
 
     def test_http(self, serve: Serve) -> None:
-        """In clear text it is not even a request."""
+        """An HTTP request in clear text ends the connection in the handshake."""
         with Wire(serve(BLOCK % "").port) as wire:
             wire.info()
             wire.send(b"GET /secret HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -1,5 +1,5 @@
 """
-The thirty cases are all there.
+The list of the thirty cases is complete.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The uses of clients' certificates, on nats-server and on natsbroker.
+The uses of client certificates, compared with nats-server.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 
 
 class TestVerify:
-    """Clients need a certificate."""
+    """Listeners that require a client certificate."""
 
     CONFIG = BLOCK % VERIFY
 
@@ -95,11 +95,12 @@ class TestVerify:
 
 
 class TestPinned:
-    """Only some keys are good."""
+    """Listeners with pinned keys."""
 
     def test_keys(self, serve: Serve, files: Path) -> None:
         """
-        A certificate with the pinned key is accepted. Another one of the same authority is refused.
+        A certificate with the pinned key is accepted, and another one of the same authority is
+        refused.
         """
         pin = pinOf(files / "client.pem")
         port = serve(BLOCK % f'{VERIFY} pinned_certs: ["{pin.upper()}"]').port
@@ -107,7 +108,10 @@ class TestPinned:
         assert not isAccepted(port, contextFor(files, "second"))
 
     def test_withoutVerifying(self, serve: Serve, files: Path) -> None:
-        """Where no certificate is asked for, no client has a pinned key."""
+        """
+        A client without a certificate has no pinned key, and is refused also where certificates are
+        not required.
+        """
         port = serve(BLOCK % f'pinned_certs: ["{pinOf(files / "client.pem")}"]').port
         assert not isAccepted(port, contextFor(files))
         assert not isAccepted(port, contextFor(files, "client"))
@@ -127,7 +131,7 @@ LONG = ",".join(f"OU={'x' * 60}{place}" for place in range(40))
 @dataclass(frozen=True)
 class Naming:
     """
-    A client with a certificate, and users; it may name one of them. C{{n}} keeps rows apart.
+    A client with a certificate, and the users, one of which it may name. C{{n}} distinguishes rows.
 
     @ivar subject: the distinguished name in the certificate.
     """
@@ -211,9 +215,7 @@ NAMINGS = [
 
 
 class Mapping:
-    """
-    Two servers that know the users of all rows, and the certificates.
-    """
+    """Two servers that have the users of all rows, and the certificates."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -266,13 +268,13 @@ class TestMapped:
 
     @pytest.mark.parametrize("row", range(len(NAMINGS)))
     def test_same(self, mapping: Mapping, row: int) -> None:
-        """The two servers find the same user, or none on both (CVE-2026-33248)."""
+        """Both servers find the same user for a certificate, or none (CVE-2026-33248)."""
         theirs, ours = (mapping.userOf(flavour, row) for flavour in (REAL, OURS_FAST))
         assert len(theirs) <= 1
         assert ours == theirs
 
     def test_rowsTellTheRulesApart(self, mapping: Mapping) -> None:
-        """Among the rows there are enough with a user and enough without."""
+        """There are enough rows with a user and enough without."""
         matches = [bool(mapping.userOf(OURS_FAST, row)) for row in range(len(NAMINGS))]
         assert matches.count(True) > 10 and matches.count(False) > 10
 
@@ -299,7 +301,7 @@ class TestMapped:
 
 
 def test_files(tmp_path: Path) -> None:
-    """The clients' certificates differ in their keys."""
+    """The client certificates of the tests have different keys."""
     writeFiles(tmp_path)
     names = ("client", "second", "stranger", "server")
     assert len({pinOf(tmp_path / f"{name}.pem") for name in names}) == 4

@@ -1,5 +1,5 @@
 """
-Versions and cipher suites, scanned on nats-server and on natsbroker. Each way to configure
+Versions and cipher suites, scanned on nats-server and on natsbroker. Each way to configure TLS in
 natsbroker has the same result.
 """
 
@@ -25,9 +25,7 @@ WEAK = re.compile(r"ADH|AECDH|NULL|EXP|RC4|RC2|DES|MD5|PSK|SRP|^(AES|CAMELLIA|SE
 
 @lru_cache(maxsize=1)
 def offers() -> tuple[str, ...]:
-    """
-    Every suite up to TLS 1.2 that a client of this OpenSSL can offer alone.
-    """
+    """Every suite up to TLS 1.2 that a client of this OpenSSL can offer alone."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_ciphers(ANYTHING)
     names = [
@@ -55,9 +53,7 @@ def scan(port: int, first: bool = False) -> set[str]:
 
 @pytest.fixture(scope="module")
 def rsa(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """
-    A directory with an RSA certificate, which the most kinds of suites can be used with.
-    """
+    """A directory with an RSA certificate, with which most kinds of suites can be used."""
     directory = tmp_path_factory.mktemp("rsa")
     ours = authority()
     ours.write(directory, "ca")
@@ -66,7 +62,7 @@ def rsa(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class TestVersions:
-    """Versions, with an elliptic certificate."""
+    """TLS versions, with an elliptic certificate."""
 
     @pytest.mark.skipif(not OLD, reason="this OpenSSL has no old versions to offer")
     @pytest.mark.parametrize("version", OLD)
@@ -77,12 +73,12 @@ class TestVersions:
 
     @pytest.mark.parametrize("version", [V.TLSv1_2, V.TLSv1_3])
     def test_supportedVersions(self, serve: Serve, version: V) -> None:
-        """TLS 1.2 and 1.3 are taken."""
+        """TLS 1.2 and 1.3 are accepted."""
         assert isAccepted(serve(BLOCK % "").port, contextFor(versions=(version, version)))
 
     @pytest.mark.parametrize(("version", "taken"), [(V.TLSv1_2, False), (V.TLSv1_3, True)])
     def test_minimum(self, serve: Serve, version: V, taken: bool) -> None:
-        """With a minimum of 1.3, 1.2 is refused."""
+        """TLS 1.2 is refused if the minimum is 1.3."""
         port = serve(BLOCK % 'min_version: "1.3"').port
         assert isAccepted(port, contextFor(versions=(version, version))) is taken
 
@@ -97,17 +93,16 @@ class TestSuites:
     """Cipher suites, with an RSA certificate."""
 
     def config(self, rsa: Path, more: str = "") -> str:
-        """A block with it."""
+        """A TLS block with the RSA certificate."""
         return (BLOCK % more).replace("$DIR", str(rsa))
 
     def test_offersAreMany(self) -> None:
-        """The scan tries weak suites too: static keys among them, and, where OpenSSL has it,
-        triple DES."""
+        """The scan offers weak suites too: static keys, and triple DES if OpenSSL has it."""
         assert {"AES128-SHA", "AES256-GCM-SHA384", "ECDHE-RSA-AES128-GCM-SHA256"} <= set(offers())
         assert sum(bool(WEAK.search(name)) for name in offers()) > 10
 
     def test_weak(self, serve: Serve, rsa: Path) -> None:
-        """By default no weak cipher is accepted."""
+        """No weak cipher is accepted by default."""
         taken = scan(serve(self.config(rsa)).port)
         assert [name for name in taken if WEAK.search(name)] == []
         assert {"ECDHE-RSA-AES128-GCM-SHA256", "TLSv1_2", "TLSv1_3"} <= taken
@@ -126,7 +121,7 @@ class TestSuites:
         ],
     )
     def test_configured(self, serve: Serve, rsa: Path, configured: str, expected: set[str]) -> None:
-        """Of TLS 1.2 exactly the configured suites are taken, on both servers."""
+        """Exactly the configured TLS 1.2 suites are accepted by both servers."""
         assert scan(serve(self.config(rsa, f"cipher_suites: [{configured}]")).port) == expected
 
     def test_insecure(self, serve: Serve, rsa: Path) -> None:
@@ -141,7 +136,9 @@ class TestWays:
     """All ways to enable TLS in natsbroker have the same suites (CVE-2021-32026)."""
 
     def test_same(self, rsa: Path, tmp_path: Path) -> None:
-        """Configuration file, command line, and an C{ssl:} endpoint."""
+        """
+        The configuration file, the command line, and an C{ssl:} endpoint accept the same suites.
+        """
         block = (BLOCK % "").replace("$DIR", str(rsa))
         flags = ["--tls", f"--tlscert={rsa}/server.pem", f"--tlskey={rsa}/server-key.pem"]
         scans = []
@@ -157,7 +154,7 @@ class TestWays:
         assert len(scans[0]) > 3
 
     def test_sameWithSettings(self, rsa: Path, tmp_path: Path) -> None:
-        """The configured suites and versions hold for C{ssl:} endpoints."""
+        """The configured suites and versions apply to C{ssl:} endpoints too."""
         (tmp_path / "x.conf").write_text(
             (BLOCK % "cipher_suites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]").replace(
                 "$DIR", str(rsa)

@@ -1,8 +1,7 @@
 """
-Servers that natsbroker's client must not talk to, and those that it must.
+Servers that natsbroker's client must not send anything to, and right ones.
 
-What dials, and checks certificates, is the same wherever natsbroker is the client; links between
-servers will use it too.
+The code that dials and checks certificates is the same for clients and for links between servers.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ WILD: dict[str, Any] = {"names": ["*.b.example"]}
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, bytes]]:
-    """The outcome of each attempt: the error of the client, and the log of the server."""
+    """The result of each attempt: the error of the client, and the log of the server."""
     place = tmp_path_factory.mktemp("dialling")
     # OpenSSL signs with any digest where the key is an RSA key; this one is nobody else's.
     ours, theirs = authority(bits=2056), authority("CN=another authority")
@@ -54,8 +53,8 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, b
 @pytest.mark.parametrize("name", CASES)
 def test_outcome(outcomes: dict[str, tuple[str, bytes]], name: str) -> None:
     """
-    The client talks to the right server only. It sends nothing to another one, and no password at
-    all.
+    The client logs in to the right server only. It sends nothing to any other, in particular no
+    password.
     """
     outcome, told = outcomes[name]
     assert outcome.startswith(CASES[name].outcome), outcome

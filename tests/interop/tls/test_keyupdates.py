@@ -1,5 +1,5 @@
 """
-Updates of keys within a TLS 1.3 connection, as OpenSSL's own client asks for them.
+Key updates within a TLS 1.3 connection, requested by OpenSSL's own client.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from tests.interop.tls.conftest import BLOCK, Serve
 
 @contextmanager
 def opensslClient(port: int) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """
-    C{openssl s_client}: its input and its output. The line C{K} updates the keys of both sides.
-    """
+    """The input and output of C{openssl s_client}. The line C{K} updates the keys of both sides."""
     command = ["openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-tls1_3", "-crlf"]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -32,7 +30,7 @@ def opensslClient(port: int) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
 
 
 def awaitLine(output: IO[bytes], wanted: bytes) -> None:
-    """Read up to a line that begins with something."""
+    """Read up to a line with this beginning."""
     for line in output:
         if line.startswith(wanted):
             return
@@ -40,7 +38,7 @@ def awaitLine(output: IO[bytes], wanted: bytes) -> None:
 
 
 def test_updatesInBetween(serve: Serve) -> None:
-    """Messages go on in both directions after each update."""
+    """Messages pass in both directions after each key update."""
     server = serve(BLOCK % "handshake_first: true")
     with opensslClient(server.port) as (say, hear):
         awaitLine(hear, b"INFO ")

@@ -1,9 +1,9 @@
 """
-TLS between hubs and spokes: impostors that spokes must not tell anything, and natsbroker and
+TLS between hubs and spokes: impostors to which spokes must send nothing, and natsbroker and
 nats-server with each other.
 
-The certificates are those of L{tests.interop.tls.test_dialling}; the handshake comes after INFO,
-unless both sides say that it comes first. Impostors that use it first are dialled in
+The certificates are those of L{tests.interop.tls.test_dialling}. The handshake comes after INFO,
+unless both sides have it first. Impostors with the handshake first are dialled in
 L{tests.interop.tls.test_routes}.
 """
 
@@ -50,8 +50,10 @@ REMOTE = """{{
 
 @pytest.mark.parametrize("flavour", (REAL, OURS_FAST), ids=lambda flavour: flavour.name)
 def test_impostors(flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
-    """Only a peer with a certificate of the right authority, for the dialled name, receives
-    anything."""
+    """
+    A spoke sends something only to a hub with a certificate of the right authority for the dialled
+    name.
+    """
     ours, theirs = authority(bits=2056), authority("CN=another authority")
     ours.write(tmp_path, "ca")
     impostors: dict[str, Impostor] = {}
@@ -74,7 +76,7 @@ def test_impostors(flavour: Flavour, startServer: StartServer, tmp_path: Path) -
 
 
 def test_downgrade(startServer: StartServer, tmp_path: Path) -> None:
-    """A remote that requires TLS sends nothing in clear text to a peer that has none."""
+    """A remote that requires TLS sends nothing in clear text to a hub without TLS."""
     authority(bits=2056).write(tmp_path, "ca")
     greeting = INFO.replace(b'"tls_required": true', b'"tls_required": false')
     impostor = Impostor(tmp_path, None, greeting=greeting)
@@ -121,7 +123,7 @@ leafnodes {{
 def test_mutual(
     hub: Flavour, spoke: Flavour, first: str, startServer: StartServer, tmp_path: Path
 ) -> None:
-    """Both show a certificate, before INFO or after it, and messages pass."""
+    """Hub and spoke both send a certificate, before INFO or after it, and messages pass."""
     ours = authority(bits=2056)
     ours.write(tmp_path, "ca")
     issue(ours, "CN=hub", names=["localhost"]).write(tmp_path, "hub")

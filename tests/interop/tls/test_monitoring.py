@@ -1,6 +1,5 @@
 """
-The monitoring port with TLS, on nats-server and on natsbroker: who may look, by which version, and
-what is shown after a reload.
+The monitoring port with TLS, compared with nats-server: client certificates, versions, and reloads.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ realAndOurs = pytest.mark.parametrize(
 
 def looked(server: Server, context: ssl.SSLContext | None) -> str:
     """
-    Look at a page.
+    Read a page.
 
-    @param context: C{None} for the clear.
-    @return: the SHA-256 of the server's certificate, or what was found instead of the page.
+    @param context: C{None} for clear text.
+    @return: the SHA-256 of the server's certificate, or the error instead.
     """
     where = ("localhost", server.monitorPort)
     asking: http.client.HTTPConnection = http.client.HTTPConnection(*where, timeout=PATIENCE)
@@ -53,7 +52,7 @@ def looked(server: Server, context: ssl.SSLContext | None) -> str:
 
 @realAndOurs
 def test_versions(flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
-    """The versions and suites are those of the client port. In clear text no page is served."""
+    """The versions and suites are those of the client port, and no page is served in clear text."""
     writeFiles(tmp_path)
     text = (BLOCK % "").replace("$DIR", str(tmp_path)) + '\nhttps: "127.0.0.1:-1"\n'
     server = startServer(flavour, text)
@@ -71,7 +70,7 @@ def test_versions(flavour: Flavour, startServer: StartServer, tmp_path: Path) ->
 
 @realAndOurs
 def test_noCertificate(flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
-    """A reader of monitoring needs no certificate, also where clients do."""
+    """Monitoring requires no client certificate, also where clients need one."""
     writeFiles(tmp_path)
     text = (BLOCK % VERIFY).replace("$DIR", str(tmp_path)) + '\nhttps: "127.0.0.1:-1"\n'
     server = startServer(flavour, text)
@@ -80,7 +79,7 @@ def test_noCertificate(flavour: Flavour, startServer: StartServer, tmp_path: Pat
 
 @realAndOurs
 def test_reload(flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
-    """A new certificate is shown after a reload."""
+    """A reload changes the certificate of the monitoring port."""
     writeFiles(tmp_path)
     text = (BLOCK % VERIFY).replace("$DIR", str(tmp_path)) + '\nhttps: "127.0.0.1:-1"\n'
     server = startServer(flavour, text)

@@ -1,6 +1,5 @@
 """
-OCSP with a responder: staples, and peers whose certificates are revoked, at nats-server and
-natsbroker.
+OCSP with a responder, compared with nats-server: staples, and peers whose certificates are revoked.
 """
 
 from __future__ import annotations
@@ -43,9 +42,7 @@ class World:
         self.signer.write(directory, "ca")
 
     def make(self, name: str, status: ocsp.OCSPCertStatus = GOOD, must: bool = False) -> Issued:
-        """
-        A certificate.
-        """
+        """Make a certificate."""
         made = certified(self.signer, f"CN={name}", self.responder.url, must, ["localhost", name])
         made.write(self.directory, name, self.signer)
         return self.responder.add(made, status)
@@ -60,7 +57,7 @@ class World:
         """
         Connect as a client with or without a certificate.
 
-        @return: the staple, and what came last.
+        @return: the staple, and the last output.
         """
         context = SSL.Context(SSL.TLS_CLIENT_METHOD)
         context.load_verify_locations(str(self.directory / "ca.pem"))
@@ -94,9 +91,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    """
-    One of each.
-    """
+    """A world for the tests."""
     with Responder() as responder:
         yield World(tmp_path, responder)
 
@@ -118,9 +113,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 def test_staples(
     flavour: Flavour, mode: str, must: bool, isStapled: bool, startServer: StartServer, world: World
 ) -> None:
-    """
-    Both servers show the responder's response in the same modes, for the same certificates.
-    """
+    """Both servers send the responder's response in the same modes, for the same certificates."""
     made = world.make("localhost", must=must)
     server = startServer(flavour, f"{mode}\n{world.tls('localhost')}")
     staple, said = world.talk(server.port)
@@ -139,7 +132,7 @@ def test_noStart(
     startServer: StartServer,
     world: World,
 ) -> None:
-    """A server whose certificate is not good, and must be, does not start."""
+    """A server whose certificate must have a good status, and has not, does not start."""
     world.make("localhost", status, must=True)
     with pytest.raises(RuntimeError, match="found existing OCSP status for certificate at"):
         startServer(flavour, f"ocsp {{ mode: {mode} }}\n{world.tls('localhost')}")
@@ -187,7 +180,7 @@ def test_clients(
 
 def leaf(server: Server, isComing: bool) -> bool:
     """
-    @return: whether there is a leafnode, as soon as there is, or none after a while.
+    @return: whether a leafnode is connected, once it is, or false after a while.
     """
     until = time.monotonic() + (PATIENCE if isComing else 2.0)
     while time.monotonic() < until:
@@ -210,7 +203,7 @@ def test_leafnodes(
     startServer: StartServer,
     world: World,
 ) -> None:
-    """Hubs check spokes, and spokes hubs."""
+    """Hubs check the certificates of spokes, and spokes those of hubs."""
     world.make("hub", status if side == "spoke" else GOOD)
     world.make("spoke", status if side == "hub" else GOOD)
     cache = f'ocsp_cache {{ local_store: "{world.directory}/rc" }}\n'
@@ -248,7 +241,7 @@ def test_routes(
     world: World,
 ) -> None:
     """
-    Members that show staples verify each other: the dialling one by the staple, the other one by
+    Members that send staples verify each other: the dialling one by the staple, the other one by
     the responder.
     """
     for name in ("ear", "mouth"):

@@ -1,8 +1,8 @@
 """
-Clients that break off in the middle, and clients that do not read.
+Clients that break off during a handshake, and clients that do not read.
 
-The long form of the first:
-C{NATSBROKER_HANDSHAKES=10000 pytest tests/interop/tls/test_pressure.py}.
+The long form of the first: C{NATSBROKER_HANDSHAKES=10000 pytest
+tests/interop/tls/test_pressure.py}.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ GROWTH = 24 << 10
 
 def descriptors(server: Server) -> int:
     """
-    @return: how many files and sockets a server has open.
+    @return: the number of open files and sockets of a server.
     """
     return len(os.listdir(f"/proc/{server.pid}/fd"))
 
 
 def memory(server: Server, field: str = "VmRSS") -> int:
     """
-    @return: what a server holds, in KiB.
+    @return: the resident memory of a server, in KiB.
     """
     text = Path(f"/proc/{server.pid}/status").read_text()
     match = re.search(rf"{field}:\s+(\d+) kB", text)
@@ -44,9 +44,9 @@ def memory(server: Server, field: str = "VmRSS") -> int:
 
 def settled(server: Server, count: int) -> bool:
     """
-    Wait for a server to have forgotten everybody.
+    Wait until a server has closed all connections.
 
-    @param count: how many descriptors it had before.
+    @param count: the number of its descriptors before.
     """
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
@@ -57,9 +57,7 @@ def settled(server: Server, count: int) -> bool:
 
 
 def breakOff(server: Server, begin: bytes, number: int) -> None:
-    """
-    Connect, shake hands for a while, and be gone: by closing, or by a reset.
-    """
+    """Connect, do a part of the handshake, and disconnect by a close or by a reset."""
     with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as connection:
         if number % 4:
             connection.sendall(begin[: number * 37 % len(begin) + 1])
@@ -71,7 +69,7 @@ def breakOff(server: Server, begin: bytes, number: int) -> None:
 
 
 def test_brokenOff(serve: Serve, flavour: Flavour) -> None:
-    """Handshakes that break off at any place leave no socket and no memory behind."""
+    """Handshakes that break off anywhere leave no socket and no memory behind."""
     server = serve(BLOCK % "timeout: 5")
     begin = hello(ANY)[2]
     for number in range(100):
@@ -88,8 +86,8 @@ def test_brokenOff(serve: Serve, flavour: Flavour) -> None:
 
 def test_slow(serve: Serve, flavour: Flavour) -> None:
     """
-    A subscriber that does not read its TLS connection is cut as a slow consumer. Its waiting bytes
-    are bounded, encrypted or not, and no other client waits.
+    A subscriber that does not read its TLS connection is disconnected as a slow consumer. Its
+    waiting bytes are limited, encrypted or not, and no other client waits.
     """
     server = serve(BLOCK % "" + "max_pending: 1MB\nwrite_deadline: 2s\n")
     body = b"x" * 65536
@@ -113,7 +111,7 @@ def test_slow(serve: Serve, flavour: Flavour) -> None:
 
 
 def test_stopsInTime(serve: Serve) -> None:
-    """An unfinished handshake blocks no other client: it ends at its timeout."""
+    """An unfinished handshake delays no other client, and ends at its timeout."""
     server = serve(BLOCK % "timeout: 0.6")
     begin = hello(ANY)[2]
     count = descriptors(server)

@@ -1,5 +1,5 @@
 """
-Certificates and pins that change while clients are there.
+Certificates and pinned keys that change while clients are connected.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ realAndOurs = pytest.mark.parametrize(
 
 def shownTo(wire: Wire) -> str:
     """
-    @return: the SHA-256 of the server's certificate.
+    @return: the SHA-256 of the certificate that a client receives.
     """
     assert isinstance(wire.socket, ssl.SSLSocket)
     return hashlib.sha256(wire.socket.getpeercert(True) or b"").hexdigest()
@@ -36,10 +36,7 @@ def shownTo(wire: Wire) -> str:
 
 @realAndOurs
 def test_certificate(flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
-    """
-    A new certificate under the old name is shown to new clients. Connected clients stay and notice
-    nothing.
-    """
+    """A new certificate under the old name is sent to new clients, and connected clients stay."""
     writeFiles(tmp_path)
     server = startServer(flavour, (BLOCK % "").replace("$DIR", str(tmp_path)))
     with shakeHands(server.port, contextFor()) as old:
@@ -57,7 +54,7 @@ def test_certificate(flavour: Flavour, startServer: StartServer, tmp_path: Path)
 
 @realAndOurs
 def test_broken(flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
-    """An invalid certificate, or a key that does not match, changes nothing."""
+    """A reload with an invalid certificate, or a key of another one, changes nothing."""
     writeFiles(tmp_path)
     server = startServer(flavour, (BLOCK % "").replace("$DIR", str(tmp_path)))
     good = (tmp_path / "server-key.pem").read_bytes()
@@ -71,7 +68,7 @@ def test_broken(flavour: Flavour, startServer: StartServer, tmp_path: Path) -> N
 
 @realAndOurs
 def test_demand(flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
-    """A new demand for certificates holds for later connections only."""
+    """A reload that requires client certificates applies to later connections only."""
     writeFiles(tmp_path)
     server = startServer(flavour, (BLOCK % "").replace("$DIR", str(tmp_path)))
     with shakeHands(server.port, contextFor(tmp_path)) as old:
@@ -84,16 +81,16 @@ def test_demand(flavour: Flavour, startServer: StartServer, tmp_path: Path) -> N
 
 
 class TestPins:
-    """Other keys are pinned."""
+    """Reloads that pin other keys."""
 
     def config(self, files: Path, *names: str) -> str:
-        """A block in which the keys of some certificates are pinned."""
+        """A TLS block that pins the keys of some certificates."""
         pins = ", ".join(f'"{pinOf(files / f"{name}.pem")}"' for name in names)
         return (BLOCK % f"{VERIFY} pinned_certs: [{pins}]").replace("$DIR", str(files))
 
     @realAndOurs
     def test_new(self, flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
-        """New clients need a pinned certificate."""
+        """New clients need a pinned certificate after a reload."""
         writeFiles(tmp_path)
         server = startServer(flavour, self.config(tmp_path, "client"))
         server.writeConfig(self.config(tmp_path, "second"))
@@ -103,8 +100,8 @@ class TestPins:
 
     def test_dropped(self, startServer: StartServer, tmp_path: Path) -> None:
         """
-        Clients whose key is no longer pinned are cut, and the others stay. (nats-server 2.15.1
-        compares with the earlier pins, and cuts none.)
+        Clients whose key is no longer pinned are disconnected, and others stay. (nats-server 2.15.1
+        compares with the earlier pins, and disconnects none.)
         """
         writeFiles(tmp_path)
         server = startServer(OURS_FAST, self.config(tmp_path, "client", "second"))
@@ -122,7 +119,7 @@ class TestPins:
 
 
 def test_endpoint(tmp_path: Path) -> None:
-    """The files of an C{ssl:} endpoint are read again as well."""
+    """A reload reads the files of an C{ssl:} endpoint again."""
     writeFiles(tmp_path)
     (tmp_path / "x.conf").write_text("max_payload: 100\n")
     with twistd(tmp_path, tmp_path, "--config", str(tmp_path / "x.conf")) as started:

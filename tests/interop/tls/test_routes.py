@@ -1,9 +1,9 @@
 """
-Servers that must not be joined: nats-server and natsbroker dial impostors as members of their
-cluster, as hubs of their leafnodes, and as other clusters.
+Impostors that nats-server and natsbroker dial as members of their cluster, as hubs of their
+leafnodes, and as other clusters.
 
-The certificates are those of L{tests.interop.tls.test_dialling}; TLS is there before anything is
-said.
+The certificates are those of L{tests.interop.tls.test_dialling}, and TLS begins before anything is
+sent.
 """
 
 from __future__ import annotations
@@ -55,24 +55,18 @@ gateway {{
 
 
 def routes(place: Path, addresses: list[str]) -> str:
-    """
-    Settings of somebody who dials members of a cluster.
-    """
+    """Settings of a server that dials members of a cluster."""
     return ROUTES.format(place, ", ".join(f'"nats://{address}"' for address in addresses))
 
 
 def remotes(place: Path, addresses: list[str]) -> str:
-    """
-    Settings of somebody who dials hubs.
-    """
+    """Settings of a server that dials hubs."""
     every = (REMOTE.format(place, url=f"tls://{address}") for address in addresses)
     return LEAFNODES.format(place, "".join(every).strip(", \n"))
 
 
 def gateways(place: Path, addresses: list[str]) -> str:
-    """
-    Settings of somebody who dials other clusters.
-    """
+    """Settings of a server that dials other clusters."""
     every = (
         f'{{ name: "there{number}", url: "nats://{address}" }}'
         for number, address in enumerate(addresses)
@@ -100,8 +94,10 @@ def test_routes(
     startServer: StartServer,
     tmp_path: Path,
 ) -> None:
-    """Only a peer with a certificate of the right authority, for the dialled name, receives
-    anything."""
+    """
+    A server sends something only to a peer with a certificate of the right authority for the
+    dialled name.
+    """
     ours, theirs = authority(bits=2056), authority("CN=another authority")
     ours.write(tmp_path, "ca")
     issue(ours, "CN=member", names=["localhost"]).write(tmp_path, "member")

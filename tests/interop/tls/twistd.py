@@ -24,8 +24,8 @@ class Twistd:
     """
     A process.
 
-    @ivar port: where clients connect.
-    @ivar pid: its number.
+    @ivar port: its port for clients.
+    @ivar pid: its id.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -38,7 +38,7 @@ class Twistd:
 
     def waitForLog(self, pattern: str) -> re.Match[str]:
         """
-        @return: the match in its log, as soon as there is one.
+        @return: the match in its log, once there is one.
         """
         waiting = threading.Event()
         for _ in range(int(PATIENCE / 0.05)):
@@ -53,9 +53,9 @@ class Twistd:
 @contextmanager
 def twistd(place: Path, certificates: Path, *options: str) -> Iterator[Twistd]:
     """
-    @param place: for its log.
-    @param certificates: where the server's certificate is.
-    @param options: more of them, as behind C{twistd natsbroker}.
+    @param place: a folder for its log.
+    @param certificates: the folder of the server's certificate.
+    @param options: further options of C{twistd natsbroker}.
     """
     described = (
         f"ssl:0:privateKey={certificates}/server-key.pem:certKey={certificates}/server.pem"

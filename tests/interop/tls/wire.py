@@ -28,12 +28,12 @@ def contextFor(
     ciphers: str = "",
 ) -> ssl.SSLContext:
     """
-    A client's side of TLS.
+    A client's context of TLS.
 
-    @param directory: where C{ca.pem} is, and the certificate; without it nothing is verified.
-    @param certificate: shown to the server: C{NAME.pem} and C{NAME-key.pem}.
-    @param versions: the lowest and the highest.
-    @param ciphers: OpenSSL's names for what is offered up to TLS 1.2.
+    @param directory: the folder of C{ca.pem} and the certificate; without it nothing is verified.
+    @param certificate: the certificate for the server: C{NAME.pem} and C{NAME-key.pem}.
+    @param versions: the lowest and the highest version.
+    @param ciphers: OpenSSL's names of the suites that are offered up to TLS 1.2.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if directory is None:
@@ -55,13 +55,11 @@ def contextFor(
 
 
 class Wire:
-    """
-    One connection, in the clear until L{secure}.
-    """
+    """One connection, in clear text until L{secure}."""
 
     def __init__(self, port: int, context: ssl.SSLContext | None = None) -> None:
         """
-        @param context: shake hands at once.
+        @param context: do the handshake at once.
         """
         self.socket = socket.create_connection(("127.0.0.1", port), PATIENCE)
         self._rest = b""
@@ -76,7 +74,7 @@ class Wire:
 
     def secure(self, context: ssl.SSLContext, name: str = "localhost") -> Wire:
         """
-        Shake hands.
+        Do the handshake.
 
         @raise OSError: if that fails.
         """
@@ -88,9 +86,7 @@ class Wire:
         return self
 
     def send(self, data: bytes) -> None:
-        """
-        Send; that the other end has closed is found by reading.
-        """
+        """Send bytes. A connection that the server has closed is detected by reading."""
         try:
             self.socket.sendall(data)
         except OSError:
@@ -98,7 +94,7 @@ class Wire:
 
     def line(self) -> bytes:
         """
-        @return: the next line; nothing at the end.
+        @return: the next line; empty at the end.
         """
         while b"\n" not in self._rest:
             try:
@@ -114,7 +110,7 @@ class Wire:
 
     def info(self) -> dict[str, Any]:
         """
-        @return: the next line, an INFO.
+        @return: the next line, which must be an INFO.
         """
         line = self.line()
         assert line.startswith(b"INFO "), line
@@ -123,7 +119,7 @@ class Wire:
 
     def ask(self, data: bytes = b"") -> bytes:
         """
-        Send something and a PING.
+        Send bytes and a PING.
 
         @return: everything up to the PONG, which is missing if the connection ended; without the
             PINGs of the server, which sends the first two seconds after the connection began.
@@ -139,7 +135,7 @@ class Wire:
 
     def rest(self) -> bytes:
         """
-        @return: what comes until the end.
+        @return: all output up to the end.
         """
         data = b""
         while line := self.line():
@@ -148,7 +144,7 @@ class Wire:
 
     def silence(self, seconds: float) -> bytes:
         """
-        @return: what comes within a time.
+        @return: the output within some time.
         """
         self.socket.settimeout(seconds)
         try:
@@ -161,7 +157,7 @@ class Wire:
 
 def shakeHands(port: int, context: ssl.SSLContext) -> Wire:
     """
-    Connect, read INFO in the clear, shake hands.
+    Connect, read INFO in clear text, and do the handshake.
 
     @raise OSError: if that fails.
     """
@@ -172,9 +168,9 @@ def shakeHands(port: int, context: ssl.SSLContext) -> Wire:
 
 def isAccepted(port: int, context: ssl.SSLContext, first: bool = False) -> bool:
     """
-    Whether a client gets as far as PONG.
+    Whether a client gets a PONG.
 
-    @param first: whether it shakes hands before INFO.
+    @param first: whether it does the handshake before INFO.
     """
     try:
         with Wire(port, context) if first else shakeHands(port, context) as wire:

@@ -27,7 +27,7 @@ PLAIN = "no_tls: true"
 
 class WebSocketServer(Server):
     """
-    @ivar webSocketPort: where it listens.
+    @ivar webSocketPort: its port for WebSocket.
     """
 
     webSocketPort = 0

@@ -34,7 +34,7 @@ _USERS = "authorization { users: [ {user: alice@example.com, connection_types: [
 
 
 def test_javaScript(tmp_path: Path) -> None:
-    """nats.js publishes, subscribes and requests, in the clear and with TLS and compression."""
+    """nats.js publishes, subscribes and requests, in clear text and with TLS and compression."""
     node = shutil.which("node")
     if node is None or not (JS / "node_modules" / "ws").is_dir():
         missing("no Node.js or no clients for it")
@@ -75,8 +75,8 @@ def test_javaScript(tmp_path: Path) -> None:
 @pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda flavour: flavour.name)
 def test_python(flavour: Flavour, tmp_path: Path) -> None:
     """
-    nats-py connects with TLS, its certificate names the user, and the page of connections shows
-    a client over WebSocket.
+    nats-py connects with TLS, its certificate names the user, and C{/connz} shows a client over
+    WebSocket.
     """
     if importlib.util.find_spec("aiohttp") is None:
         missing("nats-py speaks WebSocket with aiohttp, which is not installed")

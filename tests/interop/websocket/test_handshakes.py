@@ -1,6 +1,6 @@
 """
-Each request that begins a WebSocket, or should not, has the bytes of nats-server's answer; and each
-end of a connection its close frame.
+Requests that begin a WebSocket, or are refused, and the ends of connections: both have the same
+bytes as with nats-server.
 """
 
 from __future__ import annotations
@@ -74,9 +74,7 @@ def _connect(server: WebSocketServer) -> socket.socket:
 
 
 def _head(server: WebSocketServer, request: bytes) -> bytes:
-    """
-    The answer up to the end of its headers, without the time; and its body where it has one.
-    """
+    """The answer up to the end of its headers, without the time, and its body if there is one."""
     with _connect(server) as connection:
         connection.sendall(request)
         answer = b""
@@ -95,7 +93,7 @@ def _head(server: WebSocketServer, request: bytes) -> bytes:
 
 
 def test_answers(servers: list[WebSocketServer]) -> None:
-    """Each request has the same answer, byte for byte but for the time."""
+    """Each HTTP request has the same answer, byte for byte except for the time."""
     for name, request in REQUESTS.items():
         real, ours = (_head(server, request) for server in servers)
         assert ours == real, name
@@ -127,9 +125,7 @@ VIOLATIONS: dict[str, bytes] = {
 
 
 def _end(server: WebSocketServer, data: bytes) -> tuple[list[bytes], int | None]:
-    """
-    The lines besides INFO that came before the end, and the code of the close frame.
-    """
+    """The lines before the end, except INFO, and the code of the close frame."""
     with _connect(server) as connection:
         connection.sendall(asking())
         answer = b""
@@ -158,14 +154,14 @@ def test_ends(servers: list[WebSocketServer]) -> None:
 
 
 def test_violations(servers: list[WebSocketServer]) -> None:
-    """Input that is no WebSocket, or no protocol of NATS, ends with the code for it."""
+    """Input that is not WebSocket, or not the NATS protocol, ends with the right close code."""
     for name, data in VIOLATIONS.items():
         (_, real), (_, ours) = (_end(server, data) for server in servers)
         assert (ours, real in (ours, None)) == (1002, True), name
 
 
 def test_page(servers: list[WebSocketServer]) -> None:
-    """/varz shows the block as nats-server shows it."""
+    """/varz shows the websocket block as nats-server does."""
     pages = []
     for server in servers:
         page = server.monitor("/varz")["websocket"]

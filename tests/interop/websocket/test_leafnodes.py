@@ -22,8 +22,9 @@ _USERS = "authorization { users: [ {user: a, password: a} ] }"
 
 def test_bothWays(tmp_path: Path) -> None:
     """
-    nats-server's spoke, natsbroker, and nats-server's hub are in a row. One side has masks, and the
-    other has compression and no masks. Each message arrives once and in order.
+    A nats-server spoke, natsbroker and a nats-server hub in a row exchange messages over WebSocket.
+    One side uses masks, and the other uses compression without masks. Each message arrives once and
+    in order.
     """
     compressed = f"{PLAIN}, compression: true"
     hub = WebSocketServer(REAL, tmp_path, "hub", compressed, rest=_USERS)

@@ -1,4 +1,6 @@
-"""Clients of linked servers that each get every message once, and of a queue group one of them."""
+"""
+Clients of linked servers that each must get every message once, or for a queue group one of them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ class Crowd:
     """
     Clients of several servers.
 
-    @ivar clients: all, those of one server in a row.
+    @ivar clients: all clients, those of each server in a row.
     """
 
     def __init__(self, places: Sequence[tuple[Server, int]]) -> None:
@@ -57,12 +59,15 @@ class Crowd:
         }
 
     def _settle(self) -> None:
-        """Take messages until no more come."""
+        """Receive messages until no more come."""
         while any([*self._arrived(self._plain).values(), *self._arrived(self._grouped).values()]):
             time.sleep(PAUSE)
 
     def check(self) -> None:
-        """Publish from each client: all get everything once, and one of a group each message."""
+        """
+        Publish from each client, and check that all get everything once, and one member of a group
+        each message.
+        """
         expected = sorted(
             b"%d %d" % (place, number) for place in self._places for number in range(EACH)
         )
@@ -97,7 +102,7 @@ class Crowd:
 
 @contextlib.contextmanager
 def crowd(*places: tuple[Server, int]) -> Iterator[Crowd]:
-    """Clients that hear each other."""
+    """Clients that receive each other's messages."""
     made = Crowd(places)
     try:
         made.meet()

@@ -1,9 +1,9 @@
 """
-Clients of a server whose workers are killed under load, one after another, and what they were
-promised: JetStream and NATS Streaming keep what they acknowledged, only clients of the worker that
-is killed lose their connections, and each connection is served or closed.
+Clients of a server whose workers are killed under load, one after another. JetStream and NATS
+Streaming keep what they acknowledged, only clients of the killed worker lose their connections, and
+each connection is served or closed.
 
-C{python -m tests.interop.workers.killed DIRECTORY KILLS SEED WORKERS} takes any number of kills.
+C{python -m tests.interop.workers.killed DIRECTORY KILLS SEED WORKERS} does any number of kills.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ _DISCOVER = "_STAN.discover.test-cluster"
 @dataclass(frozen=True)
 class Kill:
     """
-    @ivar isStopped: whether the worker stood still first, so that connections were on their way.
+    @ivar isStopped: whether the worker was paused first, so that connections were in transit.
     @ivar pause: the seconds that the parent waited before it started the next worker.
     @ivar ready: the seconds until the next worker was ready.
-    @ivar waited: the seconds of these that it waited for a processor, which others had.
+    @ivar waited: the seconds of these in which it waited for a processor.
     @ivar served: the seconds until all streams and NATS Streaming answered.
-    @ivar lost: the clients that lost their connections.
-    @ivar greeted: the connections of the time meanwhile that were served.
-    @ivar closed: those that were closed instead.
+    @ivar lost: the number of clients that lost their connections.
+    @ivar greeted: the connections in this time that were served.
+    @ivar closed: the connections in this time that were closed.
     """
 
     worker: int
@@ -86,7 +86,7 @@ class Kill:
 
 class Callers:
     """
-    Clients that come and go all the time. Each is served, or its connection is closed.
+    Clients that connect and disconnect all the time. Each is served, or its connection is closed.
     """
 
     def __init__(self, port: int, count: int = 2) -> None:
@@ -119,7 +119,7 @@ class Callers:
 
     def stop(self) -> None:
         """
-        @raise Lost: if a connection was forgotten.
+        @raise Lost: if a connection was neither served nor closed.
         """
         self._isOver = True
         for thread in self._threads:
@@ -130,8 +130,7 @@ class Callers:
 
 class Crowd:
     """
-    Clients that subscribe, of which one publishes. Those at workers that live have every message,
-    in order.
+    Subscribers, one of which publishes. Those at running workers receive every message in order.
     """
 
     def __init__(self, server: Server) -> None:
@@ -148,7 +147,7 @@ class Crowd:
 
     def compare(self, living: list[Client]) -> None:
         """
-        @param living: clients whose workers live, the publisher among them.
+        @param living: clients whose workers are running, including the publisher.
         @raise Lost: if one of them has lost its connection or a message.
         """
         wanted = [b"%d" % number for number in range(1, self._number + 1)]
@@ -205,9 +204,7 @@ class KilledWorkers(Queues):
     _isOver: bool = False
 
     def round(self, seconds: float) -> None:
-        """
-        Work for some time, then kill a worker, wait for the next one, and compare.
-        """
+        """Work for some time, then kill a worker, wait for the next one, and compare."""
         self._isOver = False
         self._apis, self._unserved, self._cut = [], [], []
         threads = self._begin()
@@ -310,7 +307,7 @@ class KilledWorkers(Queues):
         )
 
     def _settle(self) -> None:
-        """Wait for changes of streams that clients have asked for and not waited for."""
+        """Wait for changes of streams that clients have requested without waiting."""
         api = Api(self.server)
         api.ask("STREAM.CREATE.SETTLED", name="SETTLED", subjects=["SETTLED"])
         api.client.close()
@@ -324,7 +321,7 @@ class KilledWorkers(Queues):
 
     def _serve(self, streams: Iterable[str], subjects: Iterable[str] = ()) -> None:
         """
-        Ask until streams and others have answered.
+        Send requests until all streams and NATS Streaming have answered.
 
         @raise Lost: if one does not.
         """
@@ -358,7 +355,7 @@ def killWorkers(directory: Path, kills: int, seed: int, count: int) -> list[Kill
     """
     Kill workers of one server after another.
 
-    @param count: of the workers.
+    @param count: the number of workers.
     @return: the figures of all kills.
     """
     done: list[Kill] = []

@@ -22,7 +22,7 @@ CLIENTS = 6
 
 
 def made(directory: Path, name: str, text: str, isHost: bool = False) -> Server:
-    """A server; the one of the tests has workers."""
+    """A server, of which that of the tests has workers."""
     home = directory / name
     home.mkdir()
     arguments = ["--workers", "2"] if isHost else []

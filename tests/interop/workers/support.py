@@ -1,4 +1,6 @@
-"""A server of several workers, its processes, and clients that know which of them they are at."""
+"""
+A server of several workers, its processes, and clients that know their worker.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ GLANCE = 0.02
 
 
 async def until(isSo: Callable[[], object], what: str) -> None:
-    """Wait for something to be so, for as long as a busy machine may need."""
+    """Wait until a condition holds, as long as a busy machine may need."""
 
     async def wait() -> None:
         while not isSo():
@@ -31,7 +33,7 @@ async def until(isSo: Callable[[], object], what: str) -> None:
 
 
 class RunningServer(Protocol):
-    """A server of several workers, as each way to start one shows it."""
+    """A server of several workers, however it was started."""
 
     @property
     def pid(self) -> int: ...
@@ -52,11 +54,13 @@ class Workers(Generic[Running]):
         return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
     def at(self, client: Client) -> int:
-        """The worker that has the connection of a client; 0 for none."""
+        """The number of the worker that has a client's connection; 0 for none."""
         return self.placesOf([client.port])[0]
 
     def placesOf(self, ports: Sequence[int]) -> list[int]:
-        """The workers that have the connections of clients at some ports; 0 for none."""
+        """
+        The numbers of the workers that have the connections of clients at these ports; 0 for none.
+        """
         owners: dict[str, int] = {}
         for pid in self.pids():
             with contextlib.suppress(FileNotFoundError):
@@ -85,9 +89,9 @@ class Workers(Generic[Running]):
 
 class Client:
     """
-    A client of nats-py that connects again when it has to.
+    A client of nats-py that reconnects.
 
-    @ivar losses: how often its connection ended.
+    @ivar losses: how often its connection was lost.
     @ivar came: the payloads that it received.
     """
 
@@ -104,7 +108,7 @@ class Client:
             client.losses += 1
 
         async def failed(error: Exception) -> None:
-            """The end of a connection is counted already."""
+            """Ignore the end of a connection, which is counted already."""
 
         connected = NATSClient()
         client = cls(connected)
@@ -116,7 +120,7 @@ class Client:
 
     @property
     def port(self) -> int:
-        """Its side of the connection."""
+        """The port of the client's end."""
         transport: Any = self.nats._transport
         return int(transport._io_writer.get_extra_info("sockname")[1])
 

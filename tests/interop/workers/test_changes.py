@@ -1,4 +1,6 @@
-"""Reloads, upgrades and lame ducks of several workers."""
+"""
+Reloads, upgrades and lame duck mode of several workers.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,12 @@ def path(tmp_path: Path) -> Path:
 
 
 def limits(clients: list[Client]) -> set[int]:
-    """The largest payloads that they know of."""
+    """The payload limits that clients know."""
     return {client.nats.max_payload for client in clients}
 
 
 def test_reload(path: Path) -> None:
-    """A reload is in force in all workers, and its lines are logged once."""
+    """A reload is applied in all workers, and its lines are logged once."""
 
     async def run() -> None:
         path.write_text("max_payload: 2000")
@@ -49,7 +51,9 @@ def test_reload(path: Path) -> None:
 
 
 def test_upgrade(path: Path) -> None:
-    """All workers are replaced. Clients connect again once or twice, and the address stays open."""
+    """
+    An upgrade replaces all workers. Clients reconnect once or twice, and the address stays open.
+    """
 
     async def connecting(refused: list[Exception]) -> None:
         while True:
@@ -84,7 +88,7 @@ def test_upgrade(path: Path) -> None:
 
 
 def test_lameDuck(path: Path) -> None:
-    """The server ends when the last client of all workers is gone."""
+    """In lame duck mode the server ends when the last client of all workers has disconnected."""
 
     async def run(workers: Workers[BrokerProcess]) -> None:
         async with clientsOf(workers.server, CONNECTED, allow_reconnect=False) as clients:

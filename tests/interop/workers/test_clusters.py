@@ -1,4 +1,6 @@
-"""Several workers are members of a cluster, among members that are nats-servers."""
+"""
+Several workers as members of a cluster with nats-servers.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +44,13 @@ def routePort(server: Server) -> str:
 
 
 def namesAt(server: Server) -> set[str]:
-    """The other members that a server knows."""
+    """The names of the other members that a server knows."""
     routes: list[dict[str, Any]] = document(server, "routez")["routes"] or []
     return {route["remote_name"] for route in routes}
 
 
 def waitForMembers(*servers: Server) -> None:
-    """Wait until all nats-servers know all."""
+    """Wait until all nats-servers know all members."""
     names = {server.directory.name for server in servers} | {f"{NAME}-1", f"{NAME}-2"}
     deadline = time.monotonic() + PATIENCE
     while not all(namesAt(server) == names - {server.directory.name} for server in servers):
@@ -57,7 +59,7 @@ def waitForMembers(*servers: Server) -> None:
 
 
 def freePorts() -> int:
-    """A port with a free one behind it."""
+    """A free port whose next port is free too."""
     while True:
         with socket.socket() as first, socket.socket() as second:
             first.bind(("127.0.0.1", 0))
@@ -70,7 +72,7 @@ def freePorts() -> int:
 
 
 def test_joined(tmp_path: Path) -> None:
-    """Members that know one worker find all, also one that is there again."""
+    """Members that know one worker find all of them, also after a restart of a worker."""
     host = made(tmp_path, NAME, HOST + cluster([]), isHost=True)
     with running(host):
         seed = routePort(host)
@@ -92,7 +94,7 @@ def test_joined(tmp_path: Path) -> None:
 
 
 def test_ports(tmp_path: Path) -> None:
-    """Workers listen at ports in a row, and do not take each other for somebody else."""
+    """Workers listen on consecutive ports, and do not take each other for other servers."""
     member = made(tmp_path, "member", cluster([]))
     port = freePorts()
     with running(member):
@@ -107,7 +109,7 @@ def test_ports(tmp_path: Path) -> None:
 
 
 def test_hub(tmp_path: Path) -> None:
-    """In a cluster each worker has a hub of its own, as each member has."""
+    """In a cluster each worker has its own connection to a hub, as each member has."""
     hub = made(tmp_path, "hub", LISTENING)
     with running(hub):
         remotes = remote(leafPort(hub))

@@ -1,4 +1,6 @@
-"""Pages, requests and events of several workers, which show one server."""
+"""
+Monitoring pages, requests and events of several workers, which show one server.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ class Stage:
     """
     Clients of two accounts, whose connections are at both workers.
 
-    @ivar server: the id.
+    @ivar server: the id of the server.
     """
 
     def __init__(self, a: list[Client], b: list[Client], system: Client) -> None:
@@ -54,7 +56,7 @@ class Stage:
         self.events: list[tuple[str, Any]] = []
 
     async def ask(self, subject: str, body: Any = None, by: Client | None = None) -> Any:
-        """The only answer to a request behind C{$SYS.REQ.}."""
+        """The only answer to a request below C{$SYS.REQ.}."""
         nats = (by or self.system).nats
         answers: list[Any] = []
 
@@ -71,7 +73,7 @@ class Stage:
         return answer
 
     async def hear(self, *subjects: str) -> None:
-        """Keep events."""
+        """Record events."""
 
         async def came(message: Any) -> None:
             subject = message.subject.replace(self.server, "ID")
@@ -96,7 +98,7 @@ async def staged(workers: Workers[BrokerProcess]) -> AsyncIterator[Stage]:
 
 
 def facing(tmp_path: Path, run: Run, *arguments: str) -> None:
-    """Run something beside a server of two workers."""
+    """Run a function for a server of two workers."""
     config = tmp_path / "nats.conf"
     config.write_text(CONFIG % tmp_path)
 
@@ -109,7 +111,7 @@ def facing(tmp_path: Path, run: Run, *arguments: str) -> None:
 
 
 def test_requests(tmp_path: Path) -> None:
-    """Each request has one answer, of the server, with the figures of all workers."""
+    """Each request has one answer, which is of the server and has the figures of all workers."""
 
     async def run(workers: Workers[BrokerProcess], stage: Stage) -> None:
         everyone = [*stage.a, *stage.b, stage.system]
@@ -180,7 +182,10 @@ def test_subscribers(tmp_path: Path) -> None:
 
 
 def test_actions(tmp_path: Path) -> None:
-    """A connection at either worker can be closed, and the file is read again by all."""
+    """
+    A connection at either worker can be closed by request, and a reload by request reaches all
+    workers.
+    """
 
     async def run(workers: Workers[BrokerProcess], stage: Stage) -> None:
         for client in (stage.a[0], stage.b[0]):
@@ -198,7 +203,7 @@ def test_actions(tmp_path: Path) -> None:
 
 
 def test_events(tmp_path: Path) -> None:
-    """Events come once, with the server's id and the figures of all workers."""
+    """Events are published once, with the server's id and the figures of all workers."""
 
     async def run(workers: Workers[BrokerProcess], stage: Stage) -> None:
         await stage.hear("$SYS.ACCOUNT.>", "$SYS.SERVER.>")
@@ -227,7 +232,10 @@ def test_events(tmp_path: Path) -> None:
 
 
 def test_speakerKilled(tmp_path: Path) -> None:
-    """After the worker that speaks was killed there are reports, and requests have answers."""
+    """
+    After the worker that speaks for the server was killed, reports are published and requests are
+    answered.
+    """
 
     async def run(workers: Workers[BrokerProcess], stage: Stage) -> None:
         await stage.hear("$SYS.SERVER.>")
@@ -244,7 +252,7 @@ def test_speakerKilled(tmp_path: Path) -> None:
 
 
 def test_livePage(tmp_path: Path) -> None:
-    """The live page and all its sources are there."""
+    """The live page and all its files are served."""
 
     async def run(workers: Workers[BrokerProcess], stage: Stage) -> None:
         [ports] = tmp_path.glob("*.ports")

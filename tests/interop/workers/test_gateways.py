@@ -1,4 +1,6 @@
-"""Several workers are a cluster to other clusters, of nats-servers."""
+"""
+Several workers as one cluster for other clusters, of nats-servers.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ def gatewayPort(server: Server) -> str:
 
 
 def waitForGateways(server: Server, name: str, inbound: int) -> None:
-    """Wait until a server has a connection to another cluster, and one of each member there."""
+    """Wait until a server has a connection to another cluster, and one from each member of it."""
     deadline = time.monotonic() + PATIENCE
     while True:
         page = document(server, "gatewayz")
@@ -51,7 +53,7 @@ def waitForGateways(server: Server, name: str, inbound: int) -> None:
 
 @pytest.mark.parametrize("dials", [False, True])
 def test_twoClusters(tmp_path: Path, dials: bool) -> None:
-    """Everything passes once in either direction of dialling, also when a worker has ended."""
+    """All messages pass once, whichever cluster dials, also after a worker has ended."""
     if dials:
         other = made(tmp_path, "other", gateway("B"))
         with running(other):
@@ -83,7 +85,7 @@ def _exchange(host: Server, other: Server) -> None:
 
 
 def test_requests(tmp_path: Path) -> None:
-    """Answers come back to the worker of the client that asked."""
+    """Answers return to the worker of the requesting client."""
     host = made(tmp_path, NAME, HOST + gateway("A"), isHost=True)
     with running(host):
         other = made(tmp_path, "other", gateway("B", [("A", gatewayPort(host))]))

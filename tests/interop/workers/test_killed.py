@@ -13,8 +13,8 @@ pytestmark = pytest.mark.slow
 
 def test_killedUnderLoad(tmp_path: Path) -> None:
     """
-    Nothing that was answered is lost or doubled, clients of other workers lose nothing at all, and
-    each connection that comes meanwhile is served or closed.
+    When workers are killed, nothing that was answered is lost or doubled, clients of other workers
+    lose nothing, and each new connection is served or closed.
     """
     kills = killWorkers(tmp_path, 3, 1, 3)
     assert len(kills) == 3

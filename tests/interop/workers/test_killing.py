@@ -17,7 +17,7 @@ ROUNDS = 5
 
 def test_underLoad() -> None:
     """
-    Only clients of the worker that is killed lose their connections, and everybody is served again.
+    Only clients of the killed worker lose their connections, and all clients are served again.
     """
 
     async def publish(client: Client, numbers: list[int]) -> None:
@@ -61,7 +61,7 @@ def test_underLoad() -> None:
 
 
 def test_inFlight() -> None:
-    """Connections on their way to a worker that dies are closed; the others are served."""
+    """Connections in transit to a worker that is killed are closed, and others are served."""
 
     async def run() -> None:
         first, second = workers.pids()
@@ -95,7 +95,7 @@ def greeted(connections: list[socket.socket]) -> list[bytes]:
 
 
 def test_parentKilled(tmp_path: Path) -> None:
-    """Workers do not outlive their parent, and leave nothing of theirs."""
+    """Workers end after their parent was killed, and leave no files."""
     with served(environment={"TMPDIR": str(tmp_path)}) as workers:
         assert list(tmp_path.iterdir())
         pids = workers.pids()

@@ -1,4 +1,6 @@
-"""Several workers are one server to leafnodes, and one leafnode of a hub."""
+"""
+Several workers as one server for leafnodes, and as one leafnode of a hub.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ from tests.interop.workers.linking import (
 
 
 def test_accepted(tmp_path: Path) -> None:
-    """Leafnodes are shared out, see one server, and everything reaches everybody once."""
+    """
+    Leafnodes are spread over the workers, see one server, and each message reaches all clients
+    once.
+    """
     host = made(tmp_path, NAME, HOST + LISTENING, isHost=True)
     with running(host):
         port = leafPort(host)
@@ -43,7 +48,9 @@ def test_accepted(tmp_path: Path) -> None:
 
 
 def test_dialled(tmp_path: Path) -> None:
-    """A hub has one connection, over which everything passes once; another worker renews it."""
+    """
+    A hub has one connection, over which all messages pass once, and another worker restores it.
+    """
     hub = made(tmp_path, "hub", LISTENING)
     with running(hub):
         port = leafPort(hub)
@@ -66,7 +73,7 @@ def test_dialled(tmp_path: Path) -> None:
 
 
 def test_between(tmp_path: Path) -> None:
-    """Leafnodes of the host and its hub reach each other through it."""
+    """Leafnodes of the server and of its hub reach each other through both."""
     hub = made(tmp_path, "hub", LISTENING)
     with running(hub):
         remotes = remote(leafPort(hub)).replace("{", '{ listen: "127.0.0.1:-1",', 1)
@@ -80,7 +87,7 @@ def test_between(tmp_path: Path) -> None:
 
 
 def test_upgrade(tmp_path: Path) -> None:
-    """The connection to a hub moves when workers are replaced."""
+    """The connection to a hub moves to another worker when workers are replaced."""
     hub = made(tmp_path, "hub", LISTENING)
     with running(hub):
         host = made(tmp_path, NAME, HOST + remote(leafPort(hub)), isHost=True)
@@ -94,7 +101,7 @@ def test_upgrade(tmp_path: Path) -> None:
 
 
 def test_nearFirst(tmp_path: Path) -> None:
-    """Members of a queue group at the hub get what the host has no member for."""
+    """Members of a queue group at the hub get only messages for which the server has no member."""
     hub = made(tmp_path, "hub", LISTENING)
     with running(hub):
         host = made(tmp_path, NAME, HOST + remote(leafPort(hub)), isHost=True)
@@ -119,7 +126,7 @@ def test_nearFirst(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("isOverWebSocket", [False, True])
 def test_encrypted(tmp_path: Path, isOverWebSocket: bool) -> None:
-    """Leafnodes come over TLS and WebSockets, which then count as no clients."""
+    """Leafnodes may connect over TLS and WebSocket, and do not count as clients."""
     writeCertificates(tmp_path)
     files = f'cert_file: "{tmp_path}/server.pem", key_file: "{tmp_path}/server-key.pem"'
     tls = f"tls {{ {files} }}"
@@ -161,7 +168,7 @@ ACCOUNTS = """
 
 
 def test_imports(tmp_path: Path) -> None:
-    """Clients of an account that imports from that of the hub get everything once."""
+    """Clients of an account that imports from the hub's account get everything once."""
     hub = made(tmp_path, "hub", LISTENING)
     with running(hub):
         remotes = remote(leafPort(hub)).replace('" } ]', '", account: A } ]')

@@ -1,4 +1,6 @@
-"""Limits of an account hold for all workers together."""
+"""
+Limits of an account, which apply to all workers together.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ APART = 0.6
 
 
 def test_streams(tmp_path: Path) -> None:
-    """Streams of an account, and the space that they reserve, are counted at all workers."""
+    """Streams of an account, and their reserved storage, are counted over all workers."""
 
     async def run() -> None:
         async with clientsOf(workers.server, 8, user="a", password="a") as clients:
@@ -54,7 +56,7 @@ def test_streams(tmp_path: Path) -> None:
 
 
 def test_storage(tmp_path: Path) -> None:
-    """Bytes that are stored at one worker count for the account's streams at the others."""
+    """Bytes stored at one worker count towards the account's limit at the others."""
 
     async def publish(client: Client, name: str) -> bool:
         with contextlib.suppress(APIError):

@@ -1,4 +1,6 @@
-"""One worker is the broker itself."""
+"""
+A server with one worker, which is the broker itself.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ IMPORTS = {"PYTHONPROFILEIMPORTTIME": "1"}
     ("arguments", "processes"), [((), 0), (("--workers", "1"), 0), (("--workers", "2"), 2)]
 )
 def test_processes(arguments: tuple[str, ...], processes: int) -> None:
-    """Without several workers there is no other process, and nothing of workers is loaded."""
+    """A server without several workers has no other process, and imports no module of workers."""
 
     async def use() -> None:
         async with clientsOf(server, 2) as (one, other):

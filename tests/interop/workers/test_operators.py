@@ -34,7 +34,7 @@ async def loggedIn(workers: Workers[BrokerProcess], account: Account) -> Client:
 
 
 def test_pushed(tmp_path: Path) -> None:
-    """One worker answers an operator's request, which takes effect at all."""
+    """One worker answers an operator's request, which takes effect at all workers."""
     claims = {"jti": "X", "iat": 1, "iss": OPERATOR.key, "sub": OPERATOR.key}
     deletion = token(OPERATOR, {**claims, "nats": {"accounts": [ACCOUNT.key], "version": 2}})
     answers: list[Any] = []
@@ -43,7 +43,7 @@ def test_pushed(tmp_path: Path) -> None:
         answers.append(json.loads(message.data)["data"])
 
     async def ask(nats: Any, verb: str, body: str = "") -> Any:
-        """The only answer: those of other workers would come before a pong."""
+        """The only answer to a request. Answers of other workers would come before the PONG."""
         inbox = nats.new_inbox()
         await nats.subscribe(inbox, cb=came)
         await nats.publish(f"$SYS.REQ.CLAIMS.{verb}", body.encode(), reply=inbox)

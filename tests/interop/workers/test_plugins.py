@@ -15,7 +15,7 @@ CONNECTED = 8
 
 
 def test_each(tmp_path: Path) -> None:
-    """A plugin that runs in several processes decides in each of them."""
+    """A plugin that may run in several processes decides in each of them."""
 
     async def run(workers: Workers[BrokerProcess]) -> None:
         clients = [
@@ -48,7 +48,7 @@ def test_each(tmp_path: Path) -> None:
 
 
 def test_unshared(tmp_path: Path) -> None:
-    """Another one is named when the server does not start."""
+    """A plugin that cannot run in several processes is named, and the server does not start."""
     path = tmp_path / "conf"
     path.write_text("services { traffic {} }")
     with pytest.raises(DidNotStart) as raised, served("-c", str(path)):

@@ -1,4 +1,6 @@
-"""Several workers seem to be one server."""
+"""
+Several workers, which clients see as one server.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ CONNECTED = 12
 
 
 def test_oneServer() -> None:
-    """All clients see one server, have numbers of their own, and reach each other."""
+    """All clients see one server, have unique numbers, and receive each other's messages."""
 
     async def run() -> None:
         async with clientsOf(workers.server, CONNECTED) as clients:
@@ -38,7 +40,7 @@ def test_oneServer() -> None:
 
 
 def test_log() -> None:
-    """The lines of a start and an end are there once."""
+    """The lines of the start and of the end are logged once."""
     with startBroker("--workers", "3") as server:
         pass
     for line in ("Starting natsbroker", "Listening for client", "Server is ready", "Exiting"):
@@ -48,7 +50,7 @@ def test_log() -> None:
 
 
 def test_files(tmp_path: Path) -> None:
-    """pid and ports files are of the parent, and go with it."""
+    """The pid and ports files are written by the parent, and removed with it."""
     pid = tmp_path / "pid"
     with served("-P", str(pid), "--ports_file_dir", str(tmp_path)) as workers:
         assert pid.read_text() == str(workers.server.pid)
@@ -58,7 +60,7 @@ def test_files(tmp_path: Path) -> None:
 
 
 def test_reopenedLog(tmp_path: Path) -> None:
-    """One file has the lines of all, and is opened again."""
+    """One file has the lines of all workers, and is opened again."""
 
     async def run() -> None:
         log.rename(tmp_path / "old")
@@ -83,7 +85,10 @@ STREAMS = 4
 
 
 def test_jetStream(tmp_path: Path) -> None:
-    """Streams are shared out, clients of each worker use all of them, and they survive."""
+    """
+    Streams are spread over the workers, can be used by clients of each worker, and survive a
+    restart.
+    """
 
     async def make() -> None:
         async with clientsOf(workers.server, CONNECTED) as clients:
@@ -120,7 +125,7 @@ def test_jetStream(tmp_path: Path) -> None:
 
 
 def test_pages(tmp_path: Path) -> None:
-    """The pages show one server."""
+    """The monitoring pages show one server."""
 
     async def run() -> None:
         async with clientsOf(workers.server, CONNECTED) as clients:
@@ -151,7 +156,7 @@ def test_pages(tmp_path: Path) -> None:
 
 
 def test_streamsOfOneWorker(tmp_path: Path) -> None:
-    """Clients of each worker use a stream that one of them has."""
+    """Clients of each worker can use a stream that one of them has."""
 
     async def run() -> None:
         async with clientsOf(workers.server, CONNECTED) as clients:

@@ -1,4 +1,6 @@
-"""WebSockets of several workers, at one address."""
+"""
+WebSocket clients of several workers, at one address.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,10 @@ def rows(url: str) -> list[dict[str, Any]]:
 
 
 def test_oneAddress(tmp_path: Path) -> None:
-    """Clients are spread over the workers, log in by cookies, and reach each other and others."""
+    """
+    WebSocket clients are spread over the workers, log in by cookies, and exchange messages with all
+    clients.
+    """
 
     async def run(workers: Workers[BrokerProcess], ports: dict[str, list[str]]) -> None:
         [url] = ports["websocket"]
@@ -84,7 +89,7 @@ def test_oneAddress(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("origin", "status"), [("there", b"403"), ("here", b"101")])
 def test_origin(tmp_path: Path, origin: str, status: bytes) -> None:
-    """Workers check the origin."""
+    """Each worker checks the origin of WebSocket clients."""
     lines = (
         "GET / HTTP/1.1",
         "Host: 127.0.0.1",
@@ -104,7 +109,9 @@ def test_origin(tmp_path: Path, origin: str, status: bytes) -> None:
 
 
 def test_unfinished(tmp_path: Path) -> None:
-    """Connections that never became WebSockets count towards no limit when they have ended."""
+    """
+    Connections that never became WebSockets do not count towards a limit after they have ended.
+    """
 
     async def run(url: str) -> None:
         for _ in range(4 * CONNECTED):

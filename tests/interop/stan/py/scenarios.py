@@ -23,9 +23,7 @@ from tests.interop.stan.py.sessions import (
 
 
 async def publish(url: str) -> None:
-    """
-    Publish, waiting for each, and without waiting.
-    """
+    """Publish messages, each after the acknowledgement of the one before, and without waiting."""
     session = await Session("py-publish").open(url)
     await session.publish("py.publish", "0", "1", "2")
     errors: list[str] = []
@@ -44,9 +42,7 @@ async def publish(url: str) -> None:
 
 
 async def starts(url: str) -> None:
-    """
-    Begin at every start position.
-    """
+    """Subscribe at every start position."""
     session = await Session("py-starts").open(url)
     await session.publish("py.starts", "1", "2", "3")
     await asyncio.sleep(4.2)
@@ -67,9 +63,7 @@ async def starts(url: str) -> None:
 
 
 async def durable(url: str) -> None:
-    """
-    Close a durable subscription and resume it, then end it for good.
-    """
+    """Close a durable subscription and resume it, then unsubscribe."""
     session = await Session("py-durable").open(url)
     options: dict[str, Any] = {"durable_name": "d", "start_at": "first", "manual_acks": True}
     await session.publish("py.durable", "1", "2", "3")
@@ -108,9 +102,7 @@ async def queue(url: str) -> None:
 
 
 async def queueLeave(url: str) -> None:
-    """
-    Leave a queue group with messages that are not acknowledged.
-    """
+    """Leave a queue group with unacknowledged messages."""
     session = await Session("py-queueLeave").open(url)
     options: dict[str, Any] = {"queue": "q", "manual_acks": True}
     members = [await session.subscribe("py.queueLeave", **options) for _ in range(2)]
@@ -130,9 +122,7 @@ async def queueLeave(url: str) -> None:
 
 
 async def durableQueue(url: str) -> None:
-    """
-    Leave a durable queue group, and come back as somebody else.
-    """
+    """Leave a durable queue group, and come back as another client."""
     session = await Session("py-durableQueue").open(url)
     other = await Session("py-durableQueue-2").open(url)
     options: dict[str, Any] = {
@@ -171,9 +161,7 @@ async def redelivery(url: str) -> None:
 
 
 async def inFlight(url: str) -> None:
-    """
-    Have no more in flight than was asked for.
-    """
+    """Receive no more messages in flight than C{max_in_flight}."""
     session = await Session("py-inFlight").open(url)
     await session.publish("py.inFlight", *"123456789")
     listener = await session.subscribe(
@@ -187,9 +175,7 @@ async def inFlight(url: str) -> None:
 
 
 async def refused(url: str) -> None:
-    """
-    Be refused.
-    """
+    """Send requests that are refused."""
     session = await Session("py-refused").open(url)
     try:
         await Session("py-refused").open(url)
@@ -218,9 +204,7 @@ async def refused(url: str) -> None:
 
 
 async def replaced(url: str) -> None:
-    """
-    Hang, and be replaced.
-    """
+    """Stop answering heartbeats, and be replaced by another client."""
     first = await Session("py-replaced").open(url, pingInterval=3600)
     first.hang()
     second = await Session("py-replaced").open(url, pingInterval=1)
@@ -261,9 +245,7 @@ async def limits(url: str) -> None:
 
 
 async def channels(url: str) -> None:
-    """
-    Make more channels than there may be.
-    """
+    """Use more channels than the limit."""
     session = await Session("py-channels").open(url)
     await session.publish("settling", "x")
     error = ""
@@ -275,9 +257,7 @@ async def channels(url: str) -> None:
 
 
 async def idle(url: str) -> None:
-    """
-    Leave a channel alone.
-    """
+    """Leave a channel unused."""
     session = await Session("py-idle").open(url)
     await session.publish("idle.py", "1", "2")
     listener = await session.subscribe("idle.py", durable_name="d", start_at="first")
@@ -286,9 +266,7 @@ async def idle(url: str) -> None:
 
 
 async def idleAgain(url: str) -> None:
-    """
-    Come back to a channel that was deleted.
-    """
+    """Use a channel again that was deleted."""
     session = await Session("py-idle").open(url)
     await session.publish("idle.py", "new")
     listener = await session.subscribe("idle.py", durable_name="d", start_at="first")
@@ -297,9 +275,7 @@ async def idleAgain(url: str) -> None:
 
 
 async def heartbeats(url: str) -> None:
-    """
-    Stop answering, with a durable subscription; somebody else does answer.
-    """
+    """Stop answering heartbeats with a durable subscription, while another client answers."""
     well, session = await Session("py-well").open(url), await Session("py-hangs").open(url, 1)
     options: dict[str, Any] = {"durable_name": "d", "start_at": "first", "manual_acks": True}
     await session.publish("py.heartbeats", "1", "2")
@@ -319,16 +295,12 @@ async def heartbeats(url: str) -> None:
 
 
 def withUser(url: str, user: str) -> str:
-    """
-    Where a user connects.
-    """
+    """The URL for a user."""
     return url.replace("//", f"//{user}:secret@")
 
 
 async def permissions(url: str) -> None:
-    """
-    Use channels as two users; one of them has restricted permissions.
-    """
+    """Use channels as two users, one of which has few permissions."""
     boss = await Session("py-boss").open(withUser(url, "boss"))
     shop = await Session("py-shop").open(withUser(url, "shop"))
     say(
@@ -372,9 +344,7 @@ async def permissions(url: str) -> None:
 
 
 async def shops(url: str) -> None:
-    """
-    Use channels of C{examples/channels.py}.
-    """
+    """Use channels of C{examples/channels.py}."""
     users = {"anna": "apple", "warehouse": "walnut", "chief": "cherry"}
     anna, warehouse, chief = [
         await Session(f"py-{user}").open(url.replace("//", f"//{user}:{password}@"))
@@ -395,7 +365,7 @@ async def shops(url: str) -> None:
 
 
 async def restart(url: str) -> None:
-    """Continue subscriptions after the server was restarted, twice."""
+    """Continue subscriptions after two restarts of the server."""
     session = await Session("py-restart").open(url)
     durable: dict[str, Any] = {"durable_name": "d", "start_at": "first", "manual_acks": True}
     await session.publish("py.restart", "1", "2")
@@ -419,9 +389,9 @@ async def restart(url: str) -> None:
 
 async def takeNew(listener: Any, count: int) -> list[Any]:
     """
-    Wait for a number of messages that were never sent before, and acknowledge all that come.
+    Wait for a number of messages that were not delivered before, and acknowledge all that come.
 
-    @return: their sequences, then those of others that came.
+    @return: their sequences, then those of other messages that came.
     """
     new: list[int] = []
     again: set[int] = set()
@@ -436,18 +406,14 @@ async def takeNew(listener: Any, count: int) -> list[Any]:
 
 
 async def reconnected(session: Session) -> None:
-    """
-    Wait until the connection was lost and is there again.
-    """
+    """Wait until the connection was lost and is restored."""
     await until(lambda: not session.nats.is_connected)
     await until(lambda: session.nats.is_connected)
     await session.nats.flush()
 
 
 async def killed(url: str) -> None:
-    """
-    Publish while the server is killed and started again.
-    """
+    """Publish while the server is killed and restarted."""
     session = await Session("py-killed").open(url)
     acked: set[int] = set()
     guids: list[int] = []
@@ -513,9 +479,7 @@ async def run(name: str, url: str) -> None:
 
 
 async def main(url: str, *names: str) -> None:
-    """
-    Run scenarios, all at once.
-    """
+    """Run scenarios at the same time."""
     await asyncio.gather(*(run(name, url) for name in names))
 
 

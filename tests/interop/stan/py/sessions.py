@@ -1,5 +1,5 @@
 """
-The parts of the scenarios for asyncio-nats-streaming.
+Parts of the scenarios for asyncio-nats-streaming.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ scenario: contextvars.ContextVar[str] = contextvars.ContextVar("scenario")
 
 
 class _Queue(asyncio.Queue):  # type: ignore[type-arg]
-    """A queue as before Python 3.10: the client passes the event loop."""
+    """A queue that takes the event loop, as the client passes it to Python before 3.10."""
 
     def __init__(self, maxsize: int = 0, loop: object = None) -> None:
         super().__init__(maxsize)
@@ -55,9 +55,7 @@ def say(**what: Any) -> None:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """
-    Wait for something to become true.
-    """
+    """Wait until a condition holds."""
     end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end, "this never came true"
@@ -65,9 +63,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 class _Client(STAN):  # type: ignore[misc]
-    """
-    The client, which may be told to hang.
-    """
+    """A client that can stop answering heartbeats."""
 
     hangs = False
 
@@ -78,10 +74,10 @@ class _Client(STAN):  # type: ignore[misc]
 
 class Session:
     """
-    A client and the connection that it uses.
+    A client and its connection.
 
-    @ivar lost: why the client says that it is connected no more.
-    @ivar errors: what the connection complained about.
+    @ivar lost: the reason for which the client reports a lost connection.
+    @ivar errors: the errors of the connection.
     """
 
     def __init__(self, clientID: str) -> None:
@@ -126,30 +122,24 @@ class Session:
         self.errors.append(str(error).lower())
 
     def hang(self) -> None:
-        """
-        Answer no more heartbeats.
-        """
+        """Stop answering heartbeats."""
         self.stan.hangs = True
 
     async def close(self) -> None:
-        """
-        Close the streaming connection, then the other one.
-        """
+        """Close the streaming connection, then the NATS connection."""
         await self.stan.close()
         await self.nats.close()
 
     async def tryToPublish(self, channel: str, data: str) -> str:
-        """
-        Publish one message; give the error.
-        """
+        """Publish one message, and return the error."""
         ack = await self.stan.publish(channel, data.encode(), ack_wait=PATIENCE)
         return str(ack.error)
 
     async def violate(self, channel: str) -> bool:
         """
-        Publish where the connection may not publish.
+        Publish on a denied subject.
 
-        @return: whether it learns this.
+        @return: whether the client gets an error.
         """
         publishing = asyncio.ensure_future(self.tryToPublish(channel, "x"))
         await until(lambda: self.errors or publishing.done())
@@ -158,9 +148,7 @@ class Session:
         return any("permissions violation" in error and subject in error for error in self.errors)
 
     async def publish(self, channel: str, *data: str) -> None:
-        """
-        Publish, each message when the one before is stored.
-        """
+        """Publish messages, each after the acknowledgement of the one before."""
         for byte in data:
             error = await self.tryToPublish(channel, byte)
             assert not error, error
@@ -174,9 +162,7 @@ class Session:
         return listener
 
     async def tryToSubscribe(self, channel: str, **options: Any) -> str:
-        """
-        Subscribe and close; give the error.
-        """
+        """Subscribe and close, and return the error."""
         try:
             listener = await self.subscribe(channel, **options)
         except StanError as error:
@@ -185,9 +171,7 @@ class Session:
         return ""
 
     async def tryToEnd(self, listener: Listener, how: str) -> str:
-        """
-        Close or unsubscribe; give the error.
-        """
+        """Close or unsubscribe, and return the error."""
         try:
             await getattr(listener.sub, how)()
         except StanError as error:
@@ -195,16 +179,12 @@ class Session:
         return ""
 
     def pretend(self, clientID: str) -> None:
-        """
-        Speak in the name of another client.
-        """
+        """Send a request in the name of another client."""
         self.stan._client_id = clientID
         self.stan._conn_id = b""
 
     async def settle(self) -> None:
-        """
-        Wait until everything that the broker had to send before now has come.
-        """
+        """Wait until everything that the broker has sent before has arrived."""
         await self.publish("settling", "x")
         await asyncio.sleep(0.05)
 
@@ -213,7 +193,7 @@ class Listener:
     """
     A subscription.
 
-    @ivar got: the messages that came and were not taken.
+    @ivar got: the messages that were not taken.
     """
 
     def __init__(self, session: Session) -> None:
@@ -222,9 +202,7 @@ class Listener:
         self._session = session
 
     async def came(self, message: Any) -> None:
-        """
-        Take a message.
-        """
+        """Receive a message."""
         self.got.append(message)
 
     async def messages(self, count: int) -> list[Any]:
@@ -236,31 +214,23 @@ class Listener:
         return taken
 
     async def take(self, count: int) -> list[list[Any]]:
-        """
-        Wait for a number of messages: sequence, data, how often each was sent again.
-        """
+        """Wait for a number of messages: sequence, data, and number of redeliveries."""
         return [described(message) for message in await self.messages(count)]
 
     async def isQuiet(self) -> bool:
-        """
-        Whether nothing more has come.
-        """
+        """Whether no more messages have come."""
         await self._session.settle()
         return not self.got
 
     async def ack(self, *messages: Any) -> None:
-        """
-        Acknowledge messages, and know that it has arrived.
-        """
+        """Acknowledge messages, and wait until the broker has received that."""
         for message in messages:
             await self._session.stan.ack(message)
         await self._session.nats.flush()
 
 
 def described(message: Any) -> list[Any]:
-    """
-    Sequence, data, and how often a message was sent again.
-    """
+    """The sequence, the data, and the number of redeliveries of a message."""
     count = 0
     for field in message.proto.UnknownFields():
         if field.field_number == _REDELIVERY_COUNT:
