@@ -102,7 +102,7 @@ class JetStreamAccount(JetStreamAccountCore):
 
     @contextmanager
     def change(self, config: StreamConfig) -> Iterator[None]:
-        """Reserve a configuration's name, subjects and space while it is made durable."""
+        """Reserve the name, subjects and space of a configuration while it is made durable."""
         self.changes += 1
         self.changing[config.name] = config
         self.streams.changed.add(config.name)

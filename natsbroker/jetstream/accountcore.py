@@ -158,7 +158,7 @@ class JetStreamAccountCore:
 
     @property
     def limits(self) -> JetStreamLimits:
-        """The limits of the account that hold here."""
+        """The limits of the account in this broker."""
         return self.allowance.effective()
 
     def send(
@@ -213,7 +213,7 @@ class JetStreamAccountCore:
 
     def run(self, coroutine: Coroutine[Any, Any, Any] | Deferred[Any]) -> Deferred[Any]:
         """Run something that nobody waits for; its failure is logged."""
-        # A coroutine is a task of its own: it is not over when the one is that runs now.
+        # A coroutine is a separate task, which does not end with the present one.
         running = coroutine if isinstance(coroutine, Deferred) else self.turns.begin(coroutine)
         self._running.add(running)
         running.addBoth(self._done, running)
@@ -221,8 +221,8 @@ class JetStreamAccountCore:
 
     def _mayAsk(self) -> bool:
         """
-        Whether a request is accepted. If too many wait already, it is dropped, and an advisory
-        reports that once.
+        Whether a request is accepted. If too many wait, the request is dropped, and one advisory
+        reports all dropped requests.
         """
         if self.turns.waiting < MOST_REQUESTS:
             self._dropped = 0

@@ -126,8 +126,8 @@ class JetStreamFigures:
 
     def counts(self, isLeader: bool) -> Row:
         """
-        The numbers of streams and consumers. C{isLeader} adds the number of those that this broker
-        leads, which is the same.
+        The numbers of streams and consumers. C{isLeader} also counts those that this broker leads,
+        which are all of them.
         """
         streams = [
             stream for account in self.accounts.values() for stream in account.streams.values()

@@ -137,7 +137,8 @@ class JetStreamService(Service):
         files.watch(self._watch)
         leadership: ClusterLeadership | None = None
         if self._share is not None and ILeasedStore.providedBy(files):
-            # Streams in memory are in the store too: the broker that has them may end.
+            # The configurations of streams in memory are in the shared store too, because their
+            # broker may end.
             memory: Any = files
             leadership = self._share(files, self._deadlines)
         else:
@@ -222,7 +223,7 @@ class JetStreamService(Service):
         self._refreshRefusals(name)
         cluster = None if self._shared is None else self._shared.clusters.pop(name, None)
         if cluster is not None and self._isOpen:
-            # The broker goes on: its leases of these streams would never be free.
+            # The broker keeps running, so its leases of these streams would never become free.
             for stream in list(account.streams.values()):
                 await cluster.handOver(stream, "")
             cluster.close()

@@ -33,7 +33,7 @@ class Slices:
         return slices
 
     async def collect(self, pieces: Iterable[Any]) -> list[bytes]:
-        """Collect the pieces of an answer; C{CancelledError} if it is not wanted any more."""
+        """Collect the pieces of an answer; C{CancelledError} if the answer is no longer wanted."""
         answer: list[bytes] = []
         task = self._cooperator.cooperate(self._wanted(collected(pieces, answer)))
         try:

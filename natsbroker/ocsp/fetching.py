@@ -59,7 +59,7 @@ class Responders:
                     return readAnswer(data, certificate, issuer)
                 except CancelledError:
                     raise
-                except Exception as error:  # whatever it is, there may be another responder
+                except Exception as error:  # another responder may answer
                     problems.append(f"{url}: {error or type(error).__name__}")
         raise OCSPError("; ".join(problems))
 

@@ -46,8 +46,8 @@ class OCSPAnswer:
 
     def isCurrent(self, now: float, skew: float, lasting: float) -> bool:
         """
-        Whether it is current, by clocks that differ by up to C{skew} seconds. C{lasting} is the
-        default duration.
+        Whether the response is current, by clocks that differ by up to C{skew} seconds. C{lasting}
+        is the default duration.
         """
         until = self.since + lasting if self.until is None else self.until
         return self.since <= now + skew and now - skew <= until

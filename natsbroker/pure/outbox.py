@@ -150,7 +150,8 @@ class FlushBatch:
         try:
             call()
         except BaseException as problem:
-            # Reported, not raised: others have to be called and flushed behind it.
+            # The error is reported, not raised, because other outboxes have to be flushed after
+            # this one.
             self.caught(problem)
 
     def caught(self, problem: BaseException) -> None:

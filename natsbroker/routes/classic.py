@@ -41,7 +41,7 @@ GLOBAL_ACCOUNT = "$G"
 #: The beginning of subjects for which the oldest servers close a route.
 _SYSTEM = b"_SYS."
 
-#: Control bytes, which are fine in subjects of theirs, as what is fine in ours.
+#: Replaces control bytes, which these servers allow in subjects, before a subject is checked.
 _HARMLESS = bytes(byte if 0x20 < byte != 0x7F else 0x78 for byte in range(256))
 
 

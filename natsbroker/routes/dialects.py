@@ -15,7 +15,7 @@ from natsbroker.wire.serverinfo import ServerDocument
 #: The member of INFO of a natsbroker that also speaks the classic dialect.
 CLASSIC_TOO = "classic"
 
-#: Those who understand accounts on routes say this protocol, or a later one.
+#: Servers that understand accounts on routes have this protocol, or a later one.
 _MODERN = 2
 
 

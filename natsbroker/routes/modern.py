@@ -41,7 +41,7 @@ _log = Logger(namespace="natsbroker")
 #: The interest that peers receive which distinguish the clusters of leafnodes.
 _NAMING = InterestFilter({Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE}, namesClusters=True)
 
-#: The origin of interest whose origin is not told: no cluster has this name.
+#: The origin of interest whose cluster the peer does not name; no cluster has this name.
 _SOME_LEAF = b" "
 
 

@@ -138,7 +138,7 @@ class Route(Link):
 
     def __str__(self) -> str:
         if self.isNeighbour:
-            # Its UNIX socket has no address that tells it from others.
+            # A UNIX socket has no address that distinguishes it from others.
             return f"neighbour - {self.idPrefix}:{self.number}"
         return super().__str__()
 

@@ -66,7 +66,7 @@ class RouteService(LinkService[tuple[str, int, str]]):
         self._tls = linkTLSFrom(block.tls)
         self._name = "".join(dependencies.random.choices(_LETTERS, k=_NAME_LENGTH))
         if hostCluster is not None:
-            # Neighbours do not have to agree on one first.
+            # Neighbours need not agree on a name first.
             self._name = dependencies.hostId
         self.links = self.cluster = Routes(
             self.context,
@@ -88,7 +88,7 @@ class RouteService(LinkService[tuple[str, int, str]]):
             "nats-route",
             dependencies.sockets.pop("cluster", None),
         )
-        # A route that opens tells of the accounts that are there already.
+        # A new route announces the existing accounts.
         self._areToldOf = True
         dependencies.accounts.watch(self._accountMade)
         self._areToldOf = False

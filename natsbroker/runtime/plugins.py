@@ -111,7 +111,7 @@ class InstalledPlugins:
         try:
             self._modules[module.name] = module.load()
         except Exception as error:
-            # Somebody else's code, which this broker may have no use for.
+            # The error is in a plugin of another package, which this broker may not need.
             why = self.broken[module.name] = f"{type(error).__name__}: {error}"
             path = module.filePath.path
             _log.warn("The plugin module {path} cannot be imported: {why}", path=path, why=why)
@@ -127,7 +127,7 @@ def _remembered(path: Any) -> tuple[Any, float]:
         with path.open("r") as file:
             return pickle.load(file), float(path.getModificationTime())
     except Exception:
-        # None, or one that Twisted cannot read either: it is written again.
+        # The cache is missing, or unreadable for Twisted too, so it is written again.
         return {}, 0.0
 
 
@@ -275,8 +275,8 @@ class Plugins:
 
     def unshared(self, settings: Settings) -> Iterator[tuple[str, str]]:
         """
-        The plugins that do not say that they run in several workers: the key and what they are.
-        One that is missing is no reason yet: a start says so.
+        The plugins that do not declare that they run in several workers: the key and the kind of
+        plugin. A missing plugin is not listed here, because the start reports it.
         """
         for interface, name, _, key, _ in self._named(settings):
             try:
@@ -394,7 +394,7 @@ def _made(
     except BrokerError:
         raise
     except Exception as error:
-        # Somebody else's code: the traceback is for its author, the sentence for the operator.
+        # The error is in a plugin: the traceback is for its author, the sentence for the operator.
         _log.failure("{what} failed", what=what)
         text = f"{type(error).__name__}: {error}"
         raise PluginError(f"{what} failed to make the {noun}: {text}") from error

@@ -228,7 +228,7 @@ class BrokerParts:
     def _makeListeners(self) -> None:
         settings, endpoints = self._settings, self._given.endpoints
         if endpoints is None and settings.streaming and settings.streaming.nats_server:
-            # As with nats-streaming-server, clients connect to the other server alone.
+            # As with nats-streaming-server, clients connect only to the other server.
             endpoints = []
         self.isElsewhere = endpoints is not None
         if endpoints is None:

@@ -79,8 +79,9 @@ def serverDescriber(
 
 def _clockNumbers(now: Callable[[], float]) -> Iterator[int]:
     """
-    Numbers that grow with time, in microseconds: those of processes that are one server are in
-    order, also after one of them has started again. Other servers drop a status that is not.
+    Numbers that grow with time, in microseconds. Those of processes that are one server rise
+    together, also after one of them has been restarted. Other servers drop a status with a lower
+    number than before.
     """
     last = 0
     while True:

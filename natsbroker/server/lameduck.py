@@ -38,8 +38,8 @@ class LameDuck:
 
     async def depart(self, urls: tuple[str, ...] = ()) -> None:
         """
-        Notify the clients, wait for the grace period, and close them. The listeners must be closed.
-        It ends early when L{cancel} is called, or no client is left.
+        Notify the clients, wait for the grace period, and close them. The listeners must be closed
+        before. The mode ends early when L{cancel} is called, or no client is left.
         """
         context = self._context
         context.info = context.info.changed(ldm=True, connect_urls=urls)

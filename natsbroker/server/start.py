@@ -61,7 +61,7 @@ def announceListener(listener: PortListener, settings: Settings, required: bool)
 
 
 def announceStreaming(isServing: bool) -> None:
-    """Log the state of NATS Streaming, behind the line that the server is ready."""
+    """Log the state of NATS Streaming, after the line that the server is ready."""
     state = "ready" if isServing else "on standby"
     _log.info("Streaming Server is {state}", state=state)
 

@@ -100,7 +100,7 @@ class Watchdog(Service):
             thread.join()
 
     def beat(self) -> None:
-        """Show, in the reactor's thread, that it goes on."""
+        """Show, in the reactor's thread, that the reactor is running."""
         now, seen, waited = self._clock(), self._seen, self._times()[1]
         # The reactor was held for the delay beyond INTERVAL, less the time in which its thread
         # waited for a processor: no code is to blame for that.
@@ -114,9 +114,7 @@ class Watchdog(Service):
             _log.warn("The reactor was held for {late:.1f} seconds: {place}", late=late, place=seen)
 
     def look(self) -> None:
-        """
-        Note, in another thread, the place of the reactor's thread if it shows no sign of life.
-        """
+        """Note, in another thread, where the reactor's thread is if it shows no sign of life."""
         if self._clock() - self._beat - INTERVAL >= self._limit and not self._seen:
             frame = sys._current_frames().get(self._watched)
             if frame is not None:

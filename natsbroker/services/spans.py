@@ -37,7 +37,7 @@ _HEADERS = ("traceparent", "tracestate")
 #: The entry points of packages with exporters; the SDK's own is C{console}.
 _EXPORTERS = "opentelemetry_traces_exporter"
 
-#: The origins whose messages no other broker has made a span for.
+#: The origins of messages for which no other broker has made a span.
 _ORIGINS = (Kind.CLIENT, Kind.HUB, Kind.SPOKE)
 
 

@@ -123,7 +123,7 @@ def _cacheOf(environment: Mapping[str, str]) -> Path:
 
 def _wrap(program: Path, cache: Path) -> Path:
     """
-    Write the wrapper of a Java, or find it written; gives its C{JAVA_HOME}. Without a writable
+    Write the wrapper of a Java, unless it exists, and return its C{JAVA_HOME}. Without a writable
     cache, that is a new directory: a fixed name in the common one could be somebody else's.
     """
     text = _WRAPPER % shlex.quote(str(program))

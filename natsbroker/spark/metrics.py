@@ -47,7 +47,7 @@ class ProgressMetrics:
             try:
                 fields = json.loads(source.latestOffset or "{}")
             except ValueError:
-                continue  # Offsets of other sources are what they like.
+                continue  # Offsets of other sources have any form.
             if not isinstance(fields, dict) or not isinstance(fields.get("lag"), dict):
                 continue
             for stream, lag in fields["lag"].items():

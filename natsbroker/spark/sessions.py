@@ -110,7 +110,7 @@ def _own(place: str, given: Mapping[str, str], appName: str) -> Any:
 
 def versionOf(package: str) -> str | None:
     """The version that every Python process finds here, not just one with a modified path."""
-    from importlib import metadata  # It takes long, and workers do not need it.
+    from importlib import metadata  # A slow import, which workers do not need.
 
     try:
         return metadata.version(package)
@@ -124,7 +124,7 @@ def _remote(url: str, given: Mapping[str, str]) -> Any:
     there.
     """
     try:
-        import_module("pyspark.sql.connect.session")  # Needs gRPC and others.
+        import_module("pyspark.sql.connect.session")  # Needs gRPC and other packages.
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise DataSourceError(

@@ -47,8 +47,8 @@ class Arrivals:
     def _takeUp(self) -> None:
         self._isPlanned = False
         while self._waiting and not self._isPlanned:
-            # Also what was spent in earlier turns counts: where each turn spends little, one of
-            # many is skipped.
+            # The work of earlier turns counts too. If each turn does little, one of many is
+            # skipped.
             if self._spent >= SHARE:
                 self._spent = 0.0
                 self._isPlanned = True

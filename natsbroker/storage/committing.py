@@ -70,7 +70,7 @@ class CommitFigures:
 
     def written(self, records: int, size: int, seconds: float) -> None:
         """Count the records, and their bytes, of a group that became durable with one write."""
-        # Without a function for each: that many publishes are a group of their own.
+        # Without a call for each number, because many groups are a single publish.
         for values, value in (
             (self._syncs, seconds),
             (self._commits, seconds),

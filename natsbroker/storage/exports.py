@@ -35,7 +35,7 @@ def beginning(pattern: bytes) -> bytes:
     tokens: list[bytes] = []
     for token in pattern.split(b"."):
         if hasWildcard(token):
-            # The part before it, and the dot after that.
+            # The literal tokens, and the full stop after the last of them.
             tokens.append(b"")
             break
         tokens.append(token)

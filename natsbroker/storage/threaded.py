@@ -251,7 +251,7 @@ class OwnedLog(StoredLog):
     def _setHolds(self, holds: dict[str, int]) -> Deferred[None]:
         before = self.policy.holds
         self.policy.holds = holds
-        # They are stored as they are when the job is applied.
+        # They are stored with their content at the time when the job is applied.
         return self._askWriter(lambda writer: writer.putHolds()).addErrback(
             self._notHeld, holds, before
         )

@@ -147,7 +147,7 @@ class ChannelWriter:
             connID=self._connection,
         )
         answer = ConnectResponse.FromString(await self._ask(self._subjects.discover, asked))
-        # A client that is registered already is this one, from before a reconnect.
+        # A registered client of this name is this one, from before a reconnect.
         if answer.error and "already registered" not in answer.error:
             raise _Unstored(answer.error)
         self._isConnected = True

@@ -28,7 +28,7 @@ from natsbroker.streaming.protocol import Malformed, messageClasses
 
 _log = Logger(namespace="natsbroker.streaming")
 
-#: Of what is written here. A service does not touch what it does not understand.
+#: The version of this format. A service does not change a state that it does not understand.
 FORMAT = 1
 
 #: Seconds until progress is written down.

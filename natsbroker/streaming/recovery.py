@@ -56,7 +56,7 @@ class Recovery:
     def _subscription(self, state: Any) -> None:
         channel = self._channels.get(state.channel)
         if channel is None:
-            # Deleted, and the broker ended before this was.
+            # The channel was deleted, and the broker ended before its subscriptions were.
             deleted = Channel(state.channel, self._channels.limitsOf(state.channel))
             self._gone.append(ChannelSubscription(state.id, _group(deleted, state)))
             return
@@ -79,7 +79,9 @@ class Recovery:
             self.active.append(subscription)
 
     def _settle(self, orphan: ChannelSubscription) -> None:
-        """Make a subscription without client offline, or give its pending to members."""
+        """
+        Make a subscription without a client offline, or give its pending messages to other members.
+        """
         group = orphan.group
         if not group.members and group.offline is None:
             group.offline = orphan

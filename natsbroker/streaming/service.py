@@ -237,7 +237,7 @@ class StreamingService(Service):
             try:
                 await channel.settled()
             except StoreError:
-                pass  # It was never opened; the requests for it were answered.
+                pass  # Never opened; its requests were answered.
         for running in list(self._running):
             running.cancel()
         context.deadlines.stop()

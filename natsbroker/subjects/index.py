@@ -46,7 +46,7 @@ class _Few(list[Any]):
     def discard(self, entry: object) -> bool:
         for place, held in enumerate(self):
             if held is entry:
-                # The order is nobody's business: the last takes the gap.
+                # The order does not matter, so the last entry fills the gap.
                 self[place] = self[-1]
                 self.pop()
                 return True

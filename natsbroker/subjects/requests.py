@@ -30,7 +30,9 @@ PREFIXES = (
 
 
 def isRequest(subject: bytes) -> bool:
-    """Whether a broker, this one or another, may take a message with this subject for a request."""
+    """
+    Whether a broker, this one or another, may handle a message with this subject as a request.
+    """
     if subject.startswith((b"_GR_.", b"$GR.")):
         # A reply between clusters, which another one publishes under its own name.
         subject = subject.split(b".", 3 if subject.startswith(b"_") else 2)[-1]

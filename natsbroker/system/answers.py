@@ -226,7 +226,9 @@ def _profile(request: SystemRequest) -> Any:
 
 
 def _nothing(request: SystemRequest) -> Any:
-    """There are no Raft groups, and no queues between the threads of a Go server."""
+    """
+    An empty answer, as there are no Raft groups, and no queues between the threads of a Go server.
+    """
     return {}
 
 

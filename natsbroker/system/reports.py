@@ -44,9 +44,9 @@ def systemReports(
     random: Random,
 ) -> SystemReports:
     """
-    @param findBus: gives the system account's, which a reload may replace.
+    @param findBus: gives the system account's bus, which a reload may replace.
     @param findPages: gives the pages of this broker, at the first request.
-    @param cluster: that is one server; C{None} if this broker is.
+    @param cluster: the brokers that are one server; C{None} if this broker is a server itself.
     """
 
     def makeAnswers() -> SystemAnswers:

@@ -78,8 +78,8 @@ class SystemRequests:
         @param bus: the system account's.
         @param makeAnswers: called at the first request; makes those about this broker.
         @param countPeers: gives the number of other servers; infinity if it is unknown.
-        @param shared: about the server that this broker is with others; C{None} if it is one.
-        @param isSpeaking: whether this broker speaks for that server.
+        @param shared: makes answers about the server of several brokers; C{None} if this broker is
+            a server itself.
         """
         self._isSpeaking = isSpeaking
         self._shared = shared
@@ -125,7 +125,7 @@ class SystemRequests:
         )
 
     def _wanted(self, bus: IMessageBus, message: Message) -> SystemAnswers | SharedAnswers:
-        """Answers that end when the one to a request has no receiver."""
+        """The answers, which fail once the request's reply subject has no receiver."""
         isWanted = partial(bus.hasInterest, message.reply, isRequest=False)
         return self.answers.whileWanted(isWanted)
 

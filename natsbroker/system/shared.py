@@ -17,12 +17,14 @@ with its arguments.
 
 @dataclass(frozen=True)
 class SharedAnswers:
-    """As L{natsbroker.system.answers.SystemAnswers}, from elsewhere."""
+    """
+    The interface of L{natsbroker.system.answers.SystemAnswers}, with answers about several brokers.
+    """
 
     ask: Ask
 
     def whileWanted(self, isWanted: Callable[[], bool]) -> SharedAnswers:
-        """These: an answer that nobody wants any more is made all the same."""
+        """The same answers: one that is no longer wanted is made nevertheless."""
         return self
 
     def ofServer(self, kind: str, body: bytes) -> Deferred[Any]:

@@ -32,7 +32,7 @@ class Statsz:
         self, shown: Callable[[Collection[str]], Any] = len
     ) -> Generator[Pause, None, dict[str, Any]]:
         """
-        @param shown: makes C{active_accounts} of their names.
+        @param shown: makes C{active_accounts} from the names of the active accounts.
         """
         traffic = yield from self._varz.traffic()
         active = shown((yield from self._active()))

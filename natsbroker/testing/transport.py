@@ -110,7 +110,7 @@ class MemoryTransport(TransportEnd):
             self._later(self._read)
 
     def setTcpNoDelay(self, enabled: bool) -> None:
-        """There is no delay here."""
+        """Nothing to do: there is no delay here."""
 
     def _later(self, call: Callable[[], None]) -> None:
         if call not in self._soon:

@@ -61,7 +61,7 @@ class ForkedProcess:
 
     def __init__(self, reports: int, stderr: TextIO) -> None:
         self._reports = reports
-        # Not as soon as the report was read, because another thread may wait for it, too.
+        # Not closed as soon as the report was read, because another thread may wait for it too.
         weakref.finalize(self, os.close, reports)
         self._lock = threading.Lock()
         self.pid = self._read()
@@ -88,7 +88,7 @@ class ForkedProcess:
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
-            # Its end may be waited for already, and not reported.
+            # The process may have ended already, although its end is not reported yet.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 

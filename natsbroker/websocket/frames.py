@@ -112,7 +112,7 @@ class FrameReader:
         return piece
 
     def _header(self) -> int:
-        """The length of the next frame's header; 0 while it has not come."""
+        """The length of the next frame's header; 0 while the header is incomplete."""
         data = self._input
         if len(data) < 2:
             return 0

@@ -115,7 +115,7 @@ class WebSocketTransport:
         if self._framing is not None:
             self.transport.useLane(lane)
 
-    # For the protocol above.
+    # Methods for the protocol above.
 
     def write(self, data: bytes) -> None:
         if data and not self._isOver:
@@ -165,7 +165,7 @@ class WebSocketTransport:
         self.transport.pauseProducing()
 
     def resumeProducing(self) -> None:
-        """Resume reading for the session, first input that was read already."""
+        """Resume reading for the session. Input that was already read comes first."""
         self._isPaused = False
         if self._isInputOver or self._isOver:
             return
@@ -174,13 +174,13 @@ class WebSocketTransport:
         elif not self._isLater:
             self.transport.resumeProducing()
 
-    # For the protocol below.
+    # Methods for the protocol below.
 
     def received(self, data: bytes) -> None:
         if self._isInputOver or self._isOver:
             return
         if self._framing is not None:
-            # Later output has to wait. Output that the lane took came before this.
+            # Later output has to wait. Output from the lane came before it.
             self._framing.isOn = False
             session = self._session()
             if session is not None:
@@ -205,7 +205,7 @@ class WebSocketTransport:
             self._producer.resumeProducing()
 
     def _later(self) -> None:
-        """Continue in another turn, and read nothing before."""
+        """Continue in another turn of the reactor, without reading before it."""
         if not self._isLater:
             self._isLater = True
             self.transport.pauseProducing()
@@ -268,7 +268,7 @@ class WebSocketTransport:
             session.close(errors.FRAMES_DAMAGED)
 
     def _end(self, closing: bytes) -> None:
-        """Read no more. The session may send something before the last frame."""
+        """Read no more. The session may still write before the last frame."""
         self._isInputOver = True
         self._closing = closing
         self.transport.pauseProducing()

@@ -102,7 +102,7 @@ class ServerHandshake:
         self._request: h11.Request | None = None
 
     def received(self, data: bytes) -> bytes:
-        """The bytes to send, perhaps none."""
+        """Take input, and return the bytes to send, perhaps none."""
         answer = b""
         try:
             self._http.receive_data(data)

@@ -82,7 +82,7 @@ def stamped(body: bytes, headerLength: int, info: ClientInfo) -> tuple[bytes, in
 
 
 def readStamp(block: bytes) -> dict[str, Any]:
-    """The description in the header of a block; empty if there is none that can be read."""
+    """The description in a header block; empty if it has no readable one."""
     try:
         info = json.loads(Headers.fromBlock(block).get(HEADER.decode()) or "{}")
     except (HeaderError, ValueError, RecursionError):
@@ -96,7 +96,7 @@ def _line(info: ClientInfo) -> bytes:
 
 
 def _without(block: bytes) -> bytes:
-    """A block without the header and without its end."""
+    """A header block without the description and without the block's end."""
     kept: list[bytes] = []
     isOurs = False
     for line in _LINES.split(block):

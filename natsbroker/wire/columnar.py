@@ -252,9 +252,7 @@ def addToDigest(
     headers: Iterable[bytes],
     payloads: Iterable[bytes],
 ) -> None:
-    """
-    Take rows into a fingerprint, as L{natsbroker.interfaces.records.RangeDigest} describes it.
-    """
+    """Add rows to a digest, as L{natsbroker.interfaces.records.RangeDigest} describes it."""
     pieces: list[bytes] = []
     pack = _ROW.pack
     for sequence, timestamp, subject, head, payload in zip(

@@ -19,7 +19,7 @@ from natsbroker.wire.values import Kind
 GLOBAL_ACCOUNT = "$G"
 
 
-#: Of those who may only answer.
+#: The permission of a user that may only answer requests.
 _NOWHERE = PermissionSet((), ())
 
 

@@ -46,7 +46,7 @@ def splitMapped(subject: bytes) -> tuple[bytes, bytes]:
 
 def splitReply(reply: bytes) -> tuple[bytes, bytes, bytes]:
     """
-    The prefix for the way back, the reply subject for receivers, and the subject for clients (see
+    The prefix that leads back, the reply subject for receivers, and the subject for clients (see
     L{natsbroker.wire.values.Message}). The first and the last may be empty.
     """
     prefix, reply = splitMapped(reply)

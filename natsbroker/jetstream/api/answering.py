@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 async def inTurns(account: JetStreamAccount, items: Sequence[T], most: int = 0) -> AsyncIterator[T]:
     """
-    Go through a list in several turns of the reactor.
+    Iterate a list in several turns of the reactor.
 
     @param most: the items of one turn, if not L{SHOWN}.
     """

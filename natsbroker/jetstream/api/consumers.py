@@ -123,7 +123,7 @@ async def _createAdmitted(
     if not stream.isSettled:
         await stream.settle()
     if config.sourcing:
-        # The reader counts from 1 again, and has what it did not acknowledge delivered again.
+        # The reader counts deliveries from 1 again, and gets unacknowledged messages again.
         await consumer.reset()
     # An update shows the end of a pause in UTC, even if nothing else changes.
     if encodable(config) != encodable(consumer.config):
@@ -152,7 +152,7 @@ async def _begin(account: JetStreamAccount, stream: Stream, consumer: Consumer) 
         consumer.stop("deleted")
         stream.consumers.remove(consumer)
         if isinstance(error, StoreFailed):
-            # It may be stored all the same.
+            # The store may have the consumer nevertheless.
             stream.upkeep.keepTrying(stream.forget, consumer)
         raise
     account.damagedConsumers.discard(consumerKeys(stream.name, consumer.name)[0])

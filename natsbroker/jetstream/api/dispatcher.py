@@ -162,7 +162,8 @@ class ApiDispatcher:
             try:
                 await self._router.route(route.subject, names, message, serve)
             except StoreError:
-                # The leader is not known: one of the brokers that received the request says so.
+                # If the leader is unknown, one of the brokers that received the request reports
+                # this.
                 if self._router.isMeta:
                     self._unavailable(message, route, names)
 
@@ -185,7 +186,8 @@ class ApiDispatcher:
         if not (route.isOrdered and names):
             await answer()
             return
-        # A request sees what its client has changed before, and waits for no search of others.
+        # A request sees earlier changes by its client, and does not wait for searches of other
+        # clients.
         own = (names[0], message.origin)
         if not route.isRead:
             await self._inOrder(own, turn, partial(self._inOrder, names[0], turn, answer))

@@ -14,9 +14,9 @@ class RequestOrder:
     Lets requests pass one after the other. Many may pass in one turn of the reactor, but none
     begins within the call of another.
 
-    A request about one consumer lets the next ones pass as soon as its change is in memory, so that
-    they share a commit. Requests about the same consumer, and those about the whole stream, wait
-    until it has ended.
+    A request about one consumer lets later ones pass as soon as its change is in memory, so that
+    several share a commit. Requests about the same consumer, or about the whole stream, wait until
+    it has ended.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class RequestOrder:
 
     def wait(self, name: str = "") -> Deferred[None]:
         """
-        Have the passing request wait for earlier ones that have not ended.
+        Make the passing request wait for earlier requests that have not ended.
 
         @param name: of a consumer, to wait only for a request about it.
         """
@@ -69,7 +69,10 @@ class RequestOrder:
         return name in self._beside if name else bool(self._beside)
 
     def goOn(self, name: str) -> None:
-        """Let the next request pass although this one, about a consumer, lasts until L{ended}."""
+        """
+        Let the next request pass although this one, about a consumer, is not finished until
+        L{ended}.
+        """
         self._beside[name] += 1
         self.release()
 
@@ -96,7 +99,7 @@ class RequestTurn:
         self._name: str | None = None
 
     async def begin(self, order: RequestOrder) -> None:
-        """Pass an order. L{end} is to be called for it."""
+        """Wait for this request's turn in an order. Call L{end} afterwards."""
         await order.acquire()
         self._orders.append(order)
         try:
@@ -112,7 +115,7 @@ class RequestTurn:
             await order.wait(name)
 
     def goOn(self, name: str) -> None:
-        """Let other requests pass: the change of the consumer is in memory, where they see it."""
+        """Let other requests pass, because they see the consumer's change in memory."""
         self._name = name
         for order in self._orders:
             order.goOn(name)

@@ -83,11 +83,12 @@ class ApiRefusals:
         self.refresh(name)
 
     def refresh(self, name: str) -> None:
-        """Take note that an account may have got JetStream, or have it no more."""
+        """Follow a change of whether an account has JetStream."""
         bus = self._buses.get(name)
         if bus is None:
             return
-        # With JetStream requests are not looked at here, which takes them off the compiled lane.
+        # Requests of accounts with JetStream are not looked at here, because that takes them off
+        # the compiled lane.
         subscriber = self._silence if self._hasJetStream(name) else self
         before = self._subscriptions.pop(name, [])
         self._subscriptions[name] = [
@@ -145,10 +146,7 @@ class ApiRefusals:
 
 @implementer(IBatchSubscriber)
 class _Silence:
-    """
-    The interest in requests that have a name which nobody knows: these get no answer, but have a
-    responder.
-    """
+    """The interest in requests with an unknown name, which get no answer but have a responder."""
 
     def deliver(self, message: Message, tag: Any) -> None:
         pass

@@ -144,7 +144,7 @@ async def _update(account: JetStreamAccount, request: Request) -> Mapping[str, A
     with account.change(config):
         await stream.settle()
         await _apply(stream, config)
-    await stream.log.append([])  # By then the log has removed what a lower limit allows no more.
+    await stream.log.append([])  # Then a lower limit has removed messages.
     if stream.last:
         stream.evicted()
     stream.advise("UPDATED", "stream_action", action="modify")

@@ -232,7 +232,10 @@ class FastBatches(OpenBatches[_FastBatch]):
         self._acknowledge(batch, batch.answered, reply)
 
     def _follows(self, place: FastPlace, batch: _FastBatch, reply: bytes) -> bool:
-        """Count a message in its batch. False if one before it is missing, which ends the batch."""
+        """
+        Count a message in its batch. If an earlier message is missing, end the batch and return
+        false.
+        """
         batch.last += 1
         if place.number == batch.last:
             return True
@@ -281,7 +284,7 @@ class FastBatches(OpenBatches[_FastBatch]):
     # Answers.
 
     def _commit(self, batchId: bytes, batch: _FastBatch, reply: bytes) -> None:
-        """End a batch with those of its messages that are stored."""
+        """End a batch, with its stored messages."""
         self._forget(batchId)
         answer = self._answers.stored(batch.sequence, _tailOf(batchId, batch.last))
         self._output.answer(reply, answer, ONLY_STORED)

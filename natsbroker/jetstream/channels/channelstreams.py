@@ -101,7 +101,7 @@ class ChannelStreams:
 
     def begin(self, catalogue: Any) -> Deferred[None]:
         """
-        Begin, because NATS Streaming serves its channels.
+        Begin to make streams, because NATS Streaming serves its channels.
 
         @param catalogue: a L{ChannelDirectory}.
         """

@@ -48,7 +48,7 @@ class BrokerLeases(PeerStreams, Protocol):
         """The broker that takes over what this one leads."""
 
     async def tell(self, target: str, what: str, **fields: Any) -> None:
-        """Ask another broker, if it is there."""
+        """Send a request to another broker, if it is running."""
 
 
 class AccountCluster(AccountPeers):
@@ -59,7 +59,7 @@ class AccountCluster(AccountPeers):
         self._leases = leases
         self._moving: set[str] = set()
         self._following: dict[str, list[Deferred[str]]] = {}
-        # By request: how often it came, less how often the leader before has passed it on.
+        # By request: how often it came, minus how often the former leader has passed it on.
         self._received: Counter[int] = Counter()
         self._forgetting: Deadline | None = None
         self._views = DirectViews(account, leases.store, self.configs)
@@ -72,7 +72,7 @@ class AccountCluster(AccountPeers):
         store = self._leases.store
         return None if store.isSure else store.verify(self._logOf(name))
 
-    # What the store has.
+    # The content of the store.
 
     async def configs(self) -> dict[str, StreamConfig]:
         prefix = spaceName(self.prefix)
@@ -102,11 +102,11 @@ class AccountCluster(AccountPeers):
         )
 
     def close(self) -> None:
-        """Answer nothing any more."""
+        """Answer no more requests."""
         self._views.close()
         self._forget()
 
-    # Taking and letting go.
+    # Taking streams and handing them over.
 
     async def take(self, log: str) -> None:
         """Lead a stream, if its lease is free."""

@@ -112,7 +112,7 @@ class AccountPeers(ABC):
 
     @abstractmethod
     async def refresh(self) -> None:
-        """Read which brokers there are. A broker that has just started counts."""
+        """Find out which brokers are running. A broker that has just started counts."""
 
     @abstractmethod
     def verify(self, name: str) -> Deferred[None] | None:
@@ -135,7 +135,7 @@ class AccountPeers(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Answer nothing any more."""
+        """Answer no more requests."""
 
     def fitting(self, placement: Placement | None) -> Sequence[str]:
         """The brokers that may lead a new stream."""
@@ -197,7 +197,7 @@ class AccountPeers(ABC):
                 replicas=members.group(replicas),
             )
 
-    # What other brokers know.
+    # The knowledge of other brokers.
 
     async def apply(self, fields: dict[str, Any], body: bytes) -> None:
         """Handle an API request that another broker passed on."""

@@ -142,7 +142,9 @@ class ClusterLeadership:
         looking.addErrback(self._unseen).addCallback(lambda _: self._later())
 
     def lookAgain(self) -> Deferred[None]:
-        """Look before it is time. If the store is out of reach, a later look makes up for it."""
+        """
+        Look for free leases at once. If the store is out of reach, the next regular look does this.
+        """
         return ensureDeferred(self.look()).addErrback(self._unseen)
 
     def _unseen(self, failure: Failure) -> None:
@@ -159,7 +161,8 @@ class ClusterLeadership:
         free = {log for log, holder in census.logs.items() if holder is None and log != META}
         for log in sorted(free):
             cluster = self._clusterOf(log)
-            # What its first taker did not take until the second look is for everybody.
+            # A lease that its preferred taker has not taken until the second look is for every
+            # broker.
             isDue = log in self._free or self.members.taker(log) == self.own
             if cluster is not None and isDue and not self._isLeaving:
                 await cluster.take(log)
@@ -168,7 +171,7 @@ class ClusterLeadership:
             await cluster.follow(census.logs)
         move = self._balance.seen(self.members, self.loads)
         if move is not None and self.isMeta and self._moving is None:
-            # What is free is looked for meanwhile.
+            # Free leases are still looked for meanwhile.
             self._moving = ensureDeferred(self._move(move)).addBoth(self._moved)
 
     def _moved(self, result: Failure | None) -> None:
@@ -276,14 +279,14 @@ class ClusterLeadership:
         await self.tell(target, "meta")
 
     async def tell(self, target: str, what: str, **fields: Any) -> None:
-        """Ask another broker, if it is there."""
+        """Send a request to another broker, if it is running."""
         try:
             await self.requests.ask(target, what, **fields)
         except BrokerError as error:
             _log.warn("Broker {name} does not answer: {why}", name=target, why=str(error))
 
     async def leave(self) -> None:
-        """Hand all leases over to other brokers, and take none any more."""
+        """Hand all leases over to other brokers, and take no more."""
         if self._isLeaving:
             return
         self._isLeaving = True
@@ -305,7 +308,7 @@ class ClusterLeadership:
             _log.error("The lead of JetStream is not handed over: {why}", why=str(error))
 
     def close(self) -> None:
-        """Look for nothing more, and answer no other broker."""
+        """Stop looking for leases, and answer no other broker."""
         self._isClosed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -336,7 +339,7 @@ class ClusterLeadership:
         await self.refresh()
         return name
 
-    # What other brokers ask for.
+    # The requests of other brokers.
 
     async def _apply(self, fields: dict[str, Any], body: bytes) -> dict[str, Any]:
         await self.clusters[fields["account"]].apply(fields, body)

@@ -140,7 +140,7 @@ class ApiRouter:
         loads = self._loads()
         fitting = self._cluster.fitting(_placementIn(message.payload))
         fitting = sorted(fitting, key=lambda peer: loads.get(peer, 0)) or [self._cluster.own]
-        loads[fitting[0]] = loads.get(fitting[0], 0) + 1  # Until they are counted again.
+        loads[fitting[0]] = loads.get(fitting[0], 0) + 1  # Until streams are counted again.
         return fitting
 
 

@@ -54,10 +54,10 @@ class StreamPlace(NamedTuple):
 
 class StreamPlaces:
     """
-    The table, as one worker has it open.
+    The table, opened by one worker.
 
-    Methods that read do not wait for other workers. Methods that write wait for them and for the
-    disk, so they are called in a thread.
+    Reading methods do not wait for other workers. Writing methods wait for them and for the disk,
+    so they are called in a thread.
     """
 
     def __init__(
@@ -90,7 +90,10 @@ class StreamPlaces:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Wait for other workers that open the table: SQLite does not while it changes its mode."""
+        """
+        Wait until no other worker is opening the table, because SQLite does not wait while it
+        changes its mode.
+        """
         descriptor = os.open(
             self._folder / "open.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
         )
@@ -117,7 +120,7 @@ class StreamPlaces:
         return descriptor
 
     def close(self) -> None:
-        """Leave: other workers see that this one is gone."""
+        """Close the table, so that other workers see that this one is gone."""
         for descriptor in self._locks:
             os.close(descriptor)
         self._locks.clear()
@@ -136,7 +139,7 @@ class StreamPlaces:
 
     def appear(self) -> None:
         """
-        Show other workers that this one is there.
+        Show the other workers that this one is running.
 
         @raise StoreFailed: if the table cannot be written.
         """
@@ -147,7 +150,7 @@ class StreamPlaces:
 
     def enter(self, account: str, streams: Mapping[bytes, bytes]) -> None:
         """
-        Make this worker's rows of an account those of the streams that it has.
+        Replace this worker's rows of an account by those of its streams.
 
         @param streams: stored states by their keys in the account's state.
         @raise LeaseLost: if another worker has one of them.
@@ -159,7 +162,7 @@ class StreamPlaces:
 
     def change(self, account: str, streams: Mapping[bytes, bytes | None]) -> None:
         """
-        Set the rows of streams of this worker, or delete them: C{None}. Durable on return.
+        Set the rows of this worker's streams, or delete those that are C{None}. Durable on return.
 
         @raise LeaseLost: if another worker has one of them; nothing is changed then.
         @raise StoreFailed: if they cannot be written.
@@ -223,8 +226,8 @@ class StreamPlaces:
 
     def lead(self, account: str) -> bool:
         """
-        Become the worker that answers for an account, unless another one is. The kernel ends that
-        when its process ends.
+        Become the worker that answers for an account, unless there is another one. The kernel ends
+        the role with the process.
         """
         lock = self._leading.get(account)
         if lock is None:

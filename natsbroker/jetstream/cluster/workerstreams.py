@@ -79,7 +79,7 @@ class WorkerStreams:
         self.requests.handlers = {"apply": self._apply, "list": self._list, "usage": self._usage}
 
     async def start(self) -> None:
-        """Let the other workers see this one."""
+        """Show this worker to the others, and find out which of them are running."""
         self.requests.open()
         await self._inThread(self.table.appear)
         await self.refresh()
@@ -90,11 +90,13 @@ class WorkerStreams:
         self.table.close()
 
     def answersFor(self, account: str) -> bool:
-        """Whether this worker answers for a whole account: the first one that asks for it."""
+        """
+        Whether this worker answers for a whole account: the first one that asks for the role does.
+        """
         return self.table.lead(account)
 
     async def refresh(self) -> None:
-        """Learn which workers are there."""
+        """Find out which workers are running."""
         names = self._names = self.table.names()
         alive = self.table.alive(names.keys() & set(self._numbers))
         members = {
@@ -133,14 +135,14 @@ class WorkerStreams:
         return part
 
     def leave(self, account: JetStreamAccount) -> None:
-        """Serve an account no more. Its streams stay, and so do their rows."""
+        """Stop serving an account. Its streams and their rows stay."""
         self._accounts.pop(account.name, None)
         self.table.follow(account.name)
 
     async def _part(self, name: str) -> WorkerAccount:
         """
-        The part of an account. It is looked up if no client of it was here yet, as its JWT may be
-        fetched for the first of them.
+        The part of an account. An account that has had no client here is looked up, which may fetch
+        its JWT.
 
         @raise NoResponders: if it is not found in time.
         """

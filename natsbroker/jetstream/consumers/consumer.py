@@ -281,8 +281,8 @@ class Consumer:
 
     def removed(self, sequences: Collection[int], before: int, isPurge: bool = False) -> None:
         """
-        Take note of removed messages: single ones, and all below C{before}. After a purge the
-        consumer continues at C{before}, and publishes no advisories.
+        Follow the removal of messages: of single ones, and of all below C{before}. After a purge
+        the consumer continues at C{before}, and publishes no advisories.
         """
         core = self.core
         pending = core.pending
@@ -299,7 +299,7 @@ class Consumer:
             core.writer.touched()
             self._inactivity.settled()
         if core.isServing and len(pending) < count:
-            core.pump()  # There is room for others.
+            core.pump()  # Other messages have room now.
 
     # Administration.
 

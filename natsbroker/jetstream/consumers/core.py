@@ -88,8 +88,8 @@ class ConsumerCore:
         self.ackFormat = ackFormat(stream.name, name)
         self.ackPrefix = f"$JS.ACK.{stream.name}.{name}.".encode()
         self.start = 0
-        # Those of mirrors and sources are made again. One in memory ends with its broker, but moves
-        # on with a stream that brokers share.
+        # Consumers of mirrors and sources are created again. A consumer in memory ends with its
+        # broker, but moves on with a stream that brokers share.
         isKept = not config.direct and (stream.isShared or not config.mem_storage)
         states, key = stream.states if isKept else None, stateKey(stream.name, name)
         self.writer = StateWriter(
@@ -164,7 +164,7 @@ class ConsumerCore:
         return len(self._waits) == 1
 
     def _rescheduled(self, previous: Sequence[float]) -> None:
-        """Have pending messages be due as if they had been delivered with the present waits."""
+        """Make pending messages due as if they had been delivered with the present waits."""
         self.pending.shift(lambda count: self.waitAfter(count) - _waitIn(previous, count))
         due = self.pending.nextDue()
         if due is not None:
@@ -173,7 +173,7 @@ class ConsumerCore:
 
     def watchPending(self, due: float) -> None:
         """Look at pending messages when one is due."""
-        # Messages that are due at almost the same time are handled together, by being late.
+        # Messages that are due at almost the same time are handled together, some a little late.
         when = due + TOGETHER
         known = self.timers.timeOf(self.ackWaitPassed)
         if known is None or when < known:
@@ -204,8 +204,8 @@ class ConsumerCore:
 
     def giveUp(self, sequence: int) -> None:
         """
-        Deliver a pending message no more, and advise of it. It may have had more deliveries than a
-        reduced C{max_deliver}.
+        Stop delivering a pending message, and publish an advisory about it. The message may have
+        had more deliveries than a reduced C{max_deliver}.
         """
         deliveries = self.pending.counts.get(sequence, 0) + 1
         self.advise("MAX_DELIVERIES", "max_deliver", stream_seq=sequence, deliveries=deliveries)

@@ -210,7 +210,7 @@ class RecordCursor:
         """Only count stored messages, until C{woken} is called at the next use."""
         self._asleep = stored, woken, stored.count
         if self._buffer and self._stream.config.max_msgs_per_subject > 0:
-            self._forgetRead()  # New messages may take the place of some.
+            self._forgetRead()  # New messages may have replaced some.
 
     def _wake(self) -> None:
         if self._asleep is None:
@@ -238,7 +238,7 @@ class RecordCursor:
 
     def _catchUp(self) -> None:
         """
-        Pass over messages that are gone or do not match, since the cursor knows which match. If
+        Skip messages that are gone or do not match, since the cursor knows which messages match. If
         some may be gone, the pending messages are counted again.
         """
         self._wake()
@@ -322,7 +322,7 @@ class RecordCursor:
     def _discard(self, gone: Sequence[int]) -> None:
         removed = [self._buffer.remove(sequence) for sequence in gone]
         if any(removed) or self._skip or max(gone) >= self._scan:
-            # Whether the unread ones matched is not known: all are counted again.
+            # It is not known whether the unread messages matched, so all are counted again.
             self._stale()
         if self._skip:
             skipped = set(gone)
@@ -412,7 +412,7 @@ class RecordCursor:
             self._buffer.extend(records)
             self._scan = max(self._scan, matching.next)
             if self._scan == self._counted + 1 and not self._skip:
-                self._remaining = len(self._buffer)  # Damaged ones were counted, and do not come.
+                self._remaining = len(self._buffer)  # Damaged ones were counted, too.
 
     async def _readSkip(self) -> None:
         generation = self._generation

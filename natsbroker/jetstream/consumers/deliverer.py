@@ -275,7 +275,8 @@ class ConsumerDeliverer:
                 core.writer.touched()
                 continue
             if sequence in core.unsent and any(held.sequence == sequence for held in self._held):
-                # One write would count both deliveries, and a crash after both allow a third.
+                # A single write would count both deliveries, so a crash after both would allow a
+                # third.
                 return None
             isKnown, record = core.cursor.again(sequence)
             if not isKnown:

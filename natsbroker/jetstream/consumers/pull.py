@@ -147,7 +147,7 @@ def _read(text: bytes) -> tuple[PullBody, GroupTerms]:
     return asked, terms
 
 
-#: Those who fetch ask with the same text again and again.
+#: Clients that fetch send the same text again and again.
 _readShort = lru_cache(maxsize=256)(_read)
 
 

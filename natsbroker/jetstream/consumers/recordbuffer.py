@@ -53,7 +53,8 @@ class RecordBuffer:
         newest = self._parts[-1] if self._parts else ()
         if isinstance(newest, list) and isinstance(records, list):
             if len(self._parts) == 1 and self._dropped >= DROPPED:
-                # A consumer that always has something left would keep all that it was delivered.
+                # Otherwise, a consumer that always has some records left would keep all that were
+                # delivered.
                 del newest[: self._dropped]
                 self._dropped = 0
             newest += records

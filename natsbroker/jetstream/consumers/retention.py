@@ -61,7 +61,8 @@ class ConsumerRetention:
 
     async def _pay(self) -> None:
         while self._owed:
-            # A consumer that settles one of them from now on owes it again.
+            # If a consumer settles one of these messages from now on, the message is put back into
+            # the list.
             some = [self._owed.pop() for _ in range(min(SLICE, len(self._owed)))]
             try:
                 await self._releaseUnlessNeeded(some, None)
@@ -133,7 +134,7 @@ class ConsumerRetention:
         stream = self._stream
         sequence = max(stream.first, 1)
         if sequence <= last and not stream.consumers:
-            # All at once: a stream may have millions of messages.
+            # All messages are compared in one search, because a stream may have millions of them.
             yield stream.discardBefore(last + 1)
             return
         while sequence <= last:

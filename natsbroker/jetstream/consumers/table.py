@@ -95,7 +95,7 @@ class ConsumerTable(Mapping[str, "Consumer"]):
         self._recent: dict[bytes, tuple[FilterGroup, ...]] = {}
         self._alike: dict[tuple[FilterGroup, ...], tuple[FilterGroup, ...]] = {}
         self._holding: dict[str, Consumer] = {}
-        # Of those that hold messages, a sequence below which there is none of these.
+        # For each consumer that holds messages, a sequence below which it holds none.
         self._lowest: dict[str, float] = {}
         self._lows: list[tuple[float, str]] = []
         self.announced = self.removals = self.lastRemoved = self.shown = 0

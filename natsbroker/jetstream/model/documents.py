@@ -132,7 +132,10 @@ def showing(value: Any) -> Steps[Any]:
 
 
 def encodable(document: Any) -> dict[str, Any]:
-    """The keys of a document for L{natsbroker.jetstream.model.gojson}, cheap with long lists."""
+    """
+    The keys of a document for L{natsbroker.jetstream.model.gojson}, without the cost of converting
+    long lists.
+    """
     return toJSON(document, True)
 
 

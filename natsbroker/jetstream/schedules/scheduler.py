@@ -118,8 +118,8 @@ class MessageScheduler:
         if following == PURGE:
             ended = self._known.pop(scheduler, None)
             if ended is not None and record.sequence <= self._readUpTo:
-                # A crash came between the message and the removal of its schedule, which would be
-                # due again when the message is gone.
+                # A crash came between the message and the removal of its schedule. The schedule
+                # would be due again when the message is gone.
                 self._stream.publisher.rollUpAgain([record])
         elif following and scheduler in self._known:
             try:
@@ -157,7 +157,7 @@ class MessageScheduler:
         records = yield ensureDeferred(fetchRecords(stream, [message.sequence for message in due]))
 
         def lasts() -> dict[bytes, int]:
-            # Of a later message on its subject the scheduler would know.
+            # If there were a later message on its subject, the scheduler would know it.
             there = (
                 message for message in due if message.sequence in records and self._isKnown(message)
             )
@@ -183,7 +183,7 @@ class MessageScheduler:
         try:
             following = scheduledTime(pattern, zone, due.time, now)
         except ValueError:
-            # It matches no time any more.
+            # The pattern matches no further time.
             self._forget(due)
             return
         origin = schedule

@@ -82,7 +82,7 @@ class StreamArchive:
                     size += len(entry)
             self._sequence = page.next
             if self._sequence > self._last and self._isReplacing and self._passes:
-                # Subjects whose messages were replaced since have them behind the end.
+                # Subjects whose messages were replaced since then have them behind the end.
                 self._passes -= 1
                 self._last = self._stream.last
         if self._sequence > self._last:

@@ -100,14 +100,14 @@ class OriginReader:
         self._error: JetStreamError | None = None
         self._attempt = 0
         self._numbered = 0
-        self._early: list[Message] | None = None  # What comes before the answer to the request.
+        self._early: list[Message] | None = None  # Messages before the answer to the request.
         self._isStopped = False
         self._isPlain = False  # The origin's server knows no consumers for mirrors and sources.
         self._name = ""
         self._subscriptions: list[ISubscription] = []
         self._timer: Deadline | None = None
 
-    # What subclasses do.
+    # The methods of subclasses.
 
     async def position(self) -> int:
         """The last sequence of the origin that is stored here; 0 for none."""
@@ -306,7 +306,8 @@ class OriginReader:
             fields = {"stream_name": source.name, "config": config, "action": ""}
             body = json.dumps(fields).encode()
         else:
-            # What it delivered and nobody acknowledged comes again, numbered from 1.
+            # Messages that the former consumer delivered without acknowledgement come again,
+            # numbered from 1.
             target = source.consumer.deliver_subject
             request, body = f"RESET.{source.name}.{source.consumer.name}", b""
         self._numbered = 0
@@ -339,7 +340,7 @@ class OriginReader:
         return sourcingConsumer(self.source, self._name, target, position, named, self.since)
 
     def _listen(self) -> None:
-        """Begin again after a long silence."""
+        """Create a new consumer after a long silence."""
         deadlines = self.stream.account.deadlines
         left = self._heard + SILENCE - deadlines.now()
         if left <= 0:
@@ -347,7 +348,7 @@ class OriginReader:
         else:
             self._timer = deadlines.after(left, self._listen)
 
-    # What arrives.
+    # The handling of deliveries.
 
     def deliver(self, message: Message, tag: Any) -> None:
         self.deliverMany([(message, tag)])
@@ -462,7 +463,7 @@ class OriginReader:
 
     def _answerControl(self, _: object, attempt: int, reply: bytes, headers: bytes) -> None:
         if attempt == self._attempt:
-            # A sender to the deliver subject chooses the reply, which shall command nothing else.
+            # The sender chooses the reply subject: only an answer to flow control may be a request.
             origin = self if reply.startswith(b"$JS.FC.") else None
             self.stream.account.send(reply, headers=headers, origin=origin)
 

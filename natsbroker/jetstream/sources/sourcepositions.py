@@ -91,16 +91,17 @@ class SourcePositions:
         self._stream = stream
         self._stateKey = stateKey
         self._known: dict[str, SourcePosition] = {}
-        # What is written of them, but for those that have changed since.
+        # The written texts of positions, except of those that have changed since.
         self._texts: dict[str, bytes] = {}
         self._changed: set[str] = set()
         self._named: tuple[StreamSource, ...] | None = None
-        # Those that had no message when all of them were searched for.
+        # The sources that had no message when all of them were searched for.
         self._absent: set[str] = set()
         self._searching = DeferredLock()
-        # What only a message of the stream says: its sequence and its subject.
+        # The positions that only a message of the stream names, with its sequence and its subject.
         self._exposed: dict[str, tuple[int, bytes]] = {}
-        # From here on, the messages are still to be asked for their positions.
+        # The sequence from which on messages must still be read for their positions; C{None} if all
+        # are read.
         self._unread: int | None = None
         self._doubts = 0
         self._isWritten = True
@@ -109,7 +110,7 @@ class SourcePositions:
         self._reading = DeferredLock()
         self._limits = retentionOf(stream.config)
 
-    # The start, and what configurations name.
+    # The start, and the sources in configurations.
 
     async def recover(self, values: Mapping[bytes, bytes]) -> None:
         """
@@ -204,7 +205,7 @@ class SourcePositions:
         """Begin again with the first message: the origin was created again."""
         self._know(positionKey(source), SourcePosition(0, identity))
 
-    # What the stream has.
+    # The positions that are in the stream.
 
     @property
     def isUnread(self) -> bool:
@@ -219,7 +220,7 @@ class SourcePositions:
         try:
             while self._unread is not None:
                 doubts = self._doubts
-                # It fails until the store writes again, and knows what it has.
+                # An empty append fails until the store writes again, and knows its content.
                 await self._stream.log.append([])
                 await self._readFrom(self._unread)
                 if doubts == self._doubts:

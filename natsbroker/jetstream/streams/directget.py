@@ -434,7 +434,7 @@ async def _lastOfEach(
     @param maxBytes: read no further messages after the one that reaches this size.
     """
     end = stream.last
-    # Of every sequence: all messages of a subject may have been replaced behind C{end}.
+    # All sequences are needed: every message of a subject may have been replaced behind C{end}.
     tallies = await _talliesOf(stream, filters, None)
     if len(tallies) > MOST_SUBJECTS:
         return None

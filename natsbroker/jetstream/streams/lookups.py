@@ -87,14 +87,14 @@ class JudgementQueue:
         self._subjectsOf = subjectsOf
         self._refuse = refuse
         self._flush = flush
-        # What waits, by publisher, with the barriers behind it.
+        # The waiting messages by publisher, with the barriers behind them.
         self._lanes: dict[object, deque[Arrived | Deferred[None]]] = {}
         # Publishers whose next message waits for a look-up of its own.
         self._asking: deque[object] = deque()
         self._current: _LookUp | None = None
         self._isWorking = False
         self._isClosed = False
-        self._origin: ReadMessage | None = None  # Of the message that was judged last.
+        self._origin: ReadMessage | None = None  # That of the last judged message.
         self._messages = 0
         self._bytes = 0
 
@@ -245,7 +245,7 @@ class JudgementQueue:
             record = None
             if missing.notify is not None or cleared != self._subjects.cleared:
                 record = yield stream.get(last)
-            # A message that has gone meanwhile may have been looked at after one that went later.
+            # A message that is gone now may have been read after one that was removed later.
             if record is not None or not last or cleared == self._subjects.cleared:
                 break
         if missing.notify is not None:
@@ -304,7 +304,7 @@ class JudgementQueue:
                 return
             self._next(publisher)
             if isinstance(first, Deferred):
-                # What was judged before it is in a batch that nobody has appended yet.
+                # Earlier judged messages are in a batch that is not appended yet.
                 self._flush()
                 first.callback(None)
 

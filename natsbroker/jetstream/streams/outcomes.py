@@ -59,7 +59,7 @@ class UnknownOutcome:
         stream, duplicates = self._stream, self._stream.publisher.duplicates
         while self.isOpen:
             doubts = self._doubts
-            # It fails until the store writes again, and knows what it has.
+            # An empty append fails until the store writes again, and knows its content.
             await stream.log.append([])
             # The message before has the last id if none of them was stored.
             sequence = max(self._next - 1, stream.first, 1)

@@ -134,7 +134,8 @@ class StreamPublisher:
         Messages that wait for a look-up are not included.
         """
         if self._judging.isOwnWaiting:
-            # Not again by way of the barrier: two of them would wait for each other without end.
+            # The barrier is not used again, because two of them would wait for each other without
+            # end.
             return self._judging.whenOwnJudged().addCallback(lambda _: self._appended())
         return self._appended()
 
@@ -408,7 +409,7 @@ class StreamPublisher:
             isWatched = bool(stream.consumers) or bool(stream.watchers)
             records = batch.records(4 if stream.isInFile else 0) if isWatched else []
             stream.stored(records, isWatched)
-        # Some of what is removed may have been stored just now.
+        # Some of the messages to remove may have been stored just now.
         if batch.rollups:
             rolling = stream.upkeep.carryOut(stream.rollUp, batch.first, batch.rollups)
             self._account.run(rolling.addCallback(lambda _: self._answerAll(batch, batch.first)))

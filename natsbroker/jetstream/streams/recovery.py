@@ -80,8 +80,8 @@ async def openStream(account: JetStreamAccount, config: StreamConfig) -> Stream:
         store = account.files if config.storage is StorageType.FILE else account.memory
         name = logName(account.name, config.name)
         if account.isShared:
-            # The lease of the state comes first: who finds the log without a configuration takes
-            # that lease before dropping the log, and then this creation fails.
+            # The lease of the state comes first: another broker that finds the log without a
+            # configuration takes that lease before it drops the log, and then this creation fails.
             await store.states(account.spaceOf(config.name)).load()
         log: Any = await store.open(name)
         if log.nextSequence > 1:
@@ -351,7 +351,8 @@ async def _recoverConsumer(
     isOver = config.mem_storage and not account.isShared
     if stream is None or isOver:
         if stream is not None or not account.damaged:
-            # It was made while its stream was deleted, and is not to be part of a later one.
+            # The consumer was created while its stream was deleted, and must not be part of a later
+            # stream.
             await account.states.change(dict.fromkeys(consumerKeys(kept["stream"], name)))
         return True
     state = values.get(consumerKeys(stream.name, name)[1])

@@ -44,7 +44,7 @@ NOTED = 32
 
 def keyOf(kind: bytes, *names: str) -> bytes:
     """The key of a value in the account's state: names may be longer than a key."""
-    # Requests may name what cannot be.
+    # Requests may contain impossible names.
     path = "/".join(names).encode("utf-8", "surrogateescape")
     return kind + b"/" + sha256(path).hexdigest().encode()
 
@@ -91,7 +91,7 @@ class Stream(StreamCore):
         self._scheduler: MessageScheduler | None = None
         self.ledSince = account.now()
         self._subscriptions: dict[str, ISubscription] = {}
-        self._subjects: tuple[str, ...] | None = None  # All that it is subscribed to.
+        self._subjects: tuple[str, ...] | None = None  # Those that are subscribed to.
         self._isRetired = False
         self.upkeep = StreamUpkeep(self)
         self._retaining = ConsumerRetention(self)
@@ -169,7 +169,10 @@ class Stream(StreamCore):
             sequence = page.next
 
     def _hasRetired(self) -> bool:
-        """Whether it takes no more messages, perhaps since an earlier step of the same work."""
+        """
+        Whether the stream takes no more messages, perhaps because of an earlier step of the same
+        work.
+        """
         return self._isRetired
 
     def _reading(self, config: StreamConfig) -> Steps[None]:
@@ -178,7 +181,7 @@ class Stream(StreamCore):
         yield from self.sources.forgetting()
 
     def _unsubscribing(self, subjects: Sequence[str]) -> Steps[None]:
-        """Take no more messages of any other subjects."""
+        """Stop taking messages of all other subjects."""
         kept = dict.fromkeys(subjects)
         for some in pieces([subject for subject in self._subscriptions if subject not in kept]):
             if self._hasRetired():

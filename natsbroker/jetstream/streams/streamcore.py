@@ -102,7 +102,7 @@ class StreamCore(StreamRecords):
         if isWatched and self.config.max_msgs_per_subject <= 0:
             self._tail.add(records)
         else:
-            self._tail.clear()  # A limit per subject has removed some, and does not tell which.
+            self._tail.clear()  # A limit per subject does not report which messages it removed.
         if isWatched:
             for watcher in self.watchers:
                 watcher(records)
@@ -155,7 +155,7 @@ class StreamCore(StreamRecords):
 
         @param first: the sequence to which the places of the messages are added.
         """
-        # The last message of a subject replaces what the ones before it replace.
+        # The last message of a subject also replaces what the messages before it replace.
         stops = {subject: first + place for subject, place in rollups}
         if b"" in stops:
             yield self.purge(b"", stops.pop(b""))
@@ -262,7 +262,7 @@ class StreamCore(StreamRecords):
         return count
 
     def drop(self, sequences: Collection[int]) -> None:
-        """Remove single messages, again and again until the store has done it."""
+        """Remove single messages. This is repeated until the store has done it."""
         self.upkeep.keepTrying(self.remove, sequences)
 
     @inlineCallbacks

@@ -265,7 +265,7 @@ class StreamRecords:
         while (last := (yield self._lastTallied(pattern))) > 0:
             record: Record | None = yield self.get(last)
             sequence = last + 1
-            # What has replaced it meanwhile is behind it.
+            # Messages that have replaced it meanwhile are behind it.
             while record is None or record.sequence > last:
                 page = yield self.read((pattern,), sequence, SLICE, 1 << 24)
                 record = page.records[-1] if page.records else record
@@ -335,7 +335,7 @@ class StreamRecords:
         bounds = self.log.bounds()
         if not bounds.count or sequence > bounds.last:
             return 0
-        # With every message that comes or goes, the bounds change.
+        # With every message that is stored or removed, the bounds change.
         if self._counts[0] != bounds or len(self._counts[1]) > MOST_COUNTS:
             self._counts = bounds, {}
         counts, wanted = self._counts[1], (filters, sequence)
@@ -372,7 +372,7 @@ class StreamRecords:
         yield self.eachTally(filters or (b">",), note)
         if isUncertain:
             total, last = 0, sequence - 1
-        # Those that came meanwhile are counted too: consumers hear only of later ones.
+        # Messages that came meanwhile are counted too, because consumers learn only of later ones.
         while last < self.last:
             page = yield self.read(filters, last + 1, SLICE, 1 << 24)
             total += len(page.records)

@@ -52,7 +52,7 @@ class StreamUpkeep:
 
     def carryOut(self, attempt: Callable[..., Awaitable[Any]], *args: Any) -> Deferred[Any]:
         """
-        Do a piece of work, repeatedly if need be, until the store has done it.
+        Repeat a piece of work until the store has done it.
 
         @return: fires then, or at once if this is being done already; fails if the stream is closed
             before.

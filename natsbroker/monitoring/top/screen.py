@@ -106,7 +106,7 @@ class TopApp(App[None]):
             try:
                 await asyncio.wait_for(self._wake.wait(), self._every)
             except asyncio.TimeoutError:
-                pass  # It is time for the next reading.
+                pass  # The next reading is due.
 
     async def _refresh(self) -> None:
         view, problem = self._view, ""
@@ -243,7 +243,7 @@ class TopApp(App[None]):
     def _lookAt(self, view: View, wanted: str, outer: tuple[View, str] | None) -> None:
         grid = self.query_one(Grid)
         self._marks[self._view.key] = grid.mark
-        # Rates are of the time that the view is looked at, or a row of it.
+        # Rates are computed over the time for which the view, or a row of it, is shown.
         kept = {SERVER.key, *(shown[0].key for shown in (self._outer, outer) if shown is not None)}
         self._tables = {key: table for key, table in self._tables.items() if key in kept}
         if self._outer is not None:

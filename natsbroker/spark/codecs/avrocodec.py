@@ -55,7 +55,7 @@ class AvroCodec:
             raise BadPayload(f"{len(data) - place} bytes follow the value, from byte {place} on")
         if not self.isRecord:
             return {"value": value}
-        # A record without fields is read as its being there.
+        # The value of a record without fields is whether it is present.
         return value if isinstance(value, dict) else {}
 
 

@@ -70,7 +70,7 @@ def decodedOr(decode: Callable[[bytes], Any], data: bytes) -> tuple[Any, str | N
     except BadPayload as problem:
         return None, str(problem)
     except DataSourceError:
-        raise  # The registry is not there: that is no fault of the payload.
+        raise  # The registry cannot be reached, which is not the payload's fault.
     except Exception as problem:
         # A fault of the decoder, or of the library beneath: the payload is kept with it.
         return None, f"its decoder failed: {problem!r}"

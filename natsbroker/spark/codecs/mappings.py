@@ -69,7 +69,7 @@ def readMappings(
         if kind == "registry":
             if registry is None or not registry.url:
                 raise OptionError(f"schema: {text} needs a registry")
-            # Its newest schema, so that all workers have the same columns.
+            # The newest schema of the registry, so that all workers have the same columns.
             subject, _, message = what.partition("#")
             what = f"{SchemaRegistry(registry).latest(subject)}#{message}"
         table = names.get(pattern) or _named(pattern)

@@ -60,7 +60,8 @@ class ProtobufCodec:
     def __init__(self, data: bytes, name: str, message: str, isUnknownBad: bool = True) -> None:
         """C{data} is a C{FileDescriptorSet}."""
         if api_implementation.Type() == "python":
-            # It does not tell of unknown fields by sizes, nor of texts that are none.
+            # The library reports neither unknown fields by their sizes nor texts that are not
+            # UTF-8.
             raise OptionError("Protobuf needs the compiled form of Google's library: protobuf")
         self._isUnknownBad = isUnknownBad
         with readingSchema(
@@ -93,7 +94,7 @@ class ProtobufCodec:
             raise BadPayload(f"it is not such a message: {error}") from None
         except UnicodeDecodeError:
             raise BadPayload("a text is not UTF-8") from None
-        # A message without fields is read as its being there.
+        # The value of a message without fields is whether it is present.
         return fields if isinstance(fields, dict) else {}
 
 

@@ -143,7 +143,7 @@ class SchemaRegistry:
                 self._sleep(_PAUSE * 2**place)
             request = Request(self._url + path)
             for name, value in self._headers.items():
-                # Not for where a redirection leads.
+                # The credentials are not sent to the target of a redirection.
                 request.add_unredirected_header(name, value)
             try:
                 with self._opener.open(request, timeout=_TIMEOUT) as answer:

@@ -46,7 +46,7 @@ def present(
     places: _Places, states: Mapping[str, StreamState], onGone: OnLoss | None, word: str = "stream"
 ) -> _Places:
     """
-    The places in streams that are still there.
+    The places in streams that still exist.
 
     @param onGone: called for each deleted one; C{None} raises.
     @raise LogGone: a stream was deleted, or deleted and made again.

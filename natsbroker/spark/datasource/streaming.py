@@ -25,7 +25,7 @@ from natsbroker.spark.logs.planning import checkedPatterns, checkReadable, planS
 from natsbroker.spark.logs.wholeranges import Loss, SequenceRange, logLoss, planned
 from natsbroker.spark.nats.connection import BlockingConnection
 
-try:  # It is there since 4.2.
+try:  # Since PySpark 4.2.
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 except ModuleNotFoundError:
     SupportsTriggerAvailableNow = object
@@ -53,7 +53,7 @@ class RangedReader:
         self._columns = columns
         self._options = options
         self._names = planning.checkedNames(options)
-        peerOf(options)  # So that what is wrong with them is said here, and not by a task.
+        peerOf(options)  # Raises errors here, and not in a task.
         self._patterns = checkedPatterns(options["subject"])
 
     def _pieces(self, ranges: Sequence[SequenceRange]) -> list[SequenceRange]:
@@ -101,7 +101,7 @@ class StreamReader(RangedReader, DataSourceStreamReader, SupportsTriggerAvailabl
         places = readOffset(offset, names, self._word)
         if mayChange:
             return {x: place for x, place in places.items() if planning.selects(self._options, x)}
-        # Earlier versions did not note it.
+        # Earlier versions did not store it.
         for kind, given in offset.get("reads", self._reads).items():
             if given != self._reads.get(kind):
                 raise OptionError(

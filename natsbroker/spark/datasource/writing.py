@@ -31,7 +31,7 @@ from natsbroker.spark.tables.locations import locationOf
 from natsbroker.spark.tables.snapshots import File
 from natsbroker.subjects.grammar import isValidLiteral, matches
 
-try:  # It is there since 4.1.
+try:  # Since PySpark 4.1.
     from pyspark.sql.datasource import DataSourceStreamArrowWriter as _ArrowWriter
 except ImportError:
     # PySpark 4.0 looks for the first of them in streaming queries too.
@@ -78,7 +78,7 @@ class _Writer:
         if given not in ("auto", "none") and given not in names:
             raise OptionError(f"msgId: there is no column {given!r}")
         self._options = options
-        peerOf(options)  # So that what is wrong with them is said here, and not by a task.
+        peerOf(options)  # Raises errors here, and not in a task.
         self._write = options.get("writeId") or uuid.uuid4().hex
         self._columns = ", ".join(f"{x.name} {x.dataType.simpleString()}" for x in schema.fields)
         self._channel = ""
@@ -135,7 +135,7 @@ class _Writer:
         where = self._options["deadLetters"]
         if not where:
             return None
-        # Only here is deltalake needed.
+        # Only this method needs deltalake.
         from natsbroker.spark.tables.delta import DeadLetterTable
 
         return DeadLetterTable(locationOf(where), readSchema(self._columns), task)
@@ -153,7 +153,7 @@ class _Writer:
             )
 
     def _writeToChannel(self, connection: BlockingConnection, batches: Iterator[Any]) -> Written:
-        # Only here is protobuf needed, which a package given with --py-files does not bring.
+        # Only this method needs protobuf, which a package given with --py-files does not include.
         from natsbroker.spark.nats.stan import ChannelPublisher
 
         options = self._options

@@ -334,8 +334,9 @@ def stopping(job: JobRun | None = None) -> Iterator[Stop]:
 @contextmanager
 def _watched(job: JobRun) -> Iterator[None]:
     """
-    End the process in time after a signal. A Python handler does not run while the main thread is
-    in a library. A thread that reads the interpreter's wake-up file does.
+    End the process L{_GRACE} seconds after a signal if it still runs. A Python handler does not run
+    while the main thread is in a library, but a thread that reads the interpreter's wake-up file
+    does.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)

@@ -73,10 +73,10 @@ def _headers(frame: ColumnFrame) -> Any:
     return pairsOf([block[_BEFORE:-_BEHIND] for block in blocks])
 
 
-#: A broker that has too much to do, and the seconds until it is asked again.
+#: The error of a broker that is overloaded, and the seconds until the next request.
 _TOO_MANY, _PAUSE = 20005, 0.2
 
-#: As much as a broker gives in one answer.
+#: The size of a broker's largest answer.
 _MOST_BYTES = 16 << 20
 
 

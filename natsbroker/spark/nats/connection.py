@@ -31,7 +31,7 @@ _NO_RESPONDERS = 503
 
 def connect(peer: ServerAccess, first: int = 0) -> BlockingConnection:
     """
-    Connect. C{first} is the server to begin with, so that many workers do not all choose the same.
+    Connect. C{first} is the server to begin with, so that not all workers choose the same one.
     """
     first %= len(peer.addresses)
     failures: list[Exception] = []

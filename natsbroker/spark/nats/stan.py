@@ -56,7 +56,7 @@ class StanClient:
         subject = self.answer.closeRequests
         if subject:
             request = protocol.CloseRequest(clientID=self.id).SerializeToString()
-            with suppress(ApiError, ConnectionFailed, TimedOut):  # It finds that out by itself.
+            with suppress(ApiError, ConnectionFailed, TimedOut):  # The server notices it by itself.
                 self.connection.request(subject, request)
 
 

@@ -57,7 +57,7 @@ class DeltaLakeTable(ArchiveTable):
             both = pa.schema(merged(list(known), list(wanted)))
             if both == known:
                 return known
-            # Of two who change them at the same moment, one tries again.
+            # If two writers add columns at the same moment, one tries again.
             fields = deltalake.Schema.from_arrow(wanted).fields
             self._committed(partial(table.alter.add_columns, fields))
 
@@ -83,10 +83,11 @@ class DeltaLakeTable(ArchiveTable):
     def _commit(self, table: Any, after: TableSnapshot, old: Sequence[File], token: str) -> None:
         base = self._read(table, False)
         now = int(time.time() * 1000)
-        # Compacting changes nothing of what a reader finds.
+        # Compacting does not change the messages that a reader finds.
         isNew = not (old and after.files)
         removed = [RemoveAction(x.path, isNew, now, x.bytes, _partition(x)) for x in old]
-        # The library compacts newest first, in this order: what follows stays together.
+        # The library compacts the newest files first, in this order, so that consecutive files stay
+        # together.
         new = [added(self.root, file, isNew) for file in reversed(after.files)]
         # Of two commits that remove files at the same moment one fails, whichever files they are.
         marks = [Transaction("nb/compact", now, now)] if old else []
@@ -121,7 +122,7 @@ class DeltaLakeTable(ArchiveTable):
                 target_size=target, writer_properties=deltalake.WriterProperties(compression="ZSTD")
             )
             return int(done["numFilesRemoved"])
-        return 0  # Somebody else has compacted the same files.
+        return 0  # Another process has compacted them.
 
     def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
         """

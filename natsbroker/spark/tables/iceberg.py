@@ -167,7 +167,7 @@ class IcebergTable(ArchiveTable):
                 said = {"catalog": self._name, "table": self.identifier}
                 (self.root / _OTHER).write_text(json.dumps(said), "utf-8")
             namespace = self.identifier.rpartition(".")[0]
-            with suppress(IntegrityError):  # Somebody else makes the same at the same moment.
+            with suppress(IntegrityError):  # Another process makes it too.
                 self.catalog().create_namespace_if_not_exists(namespace)
 
     def catalog(self) -> Any:
@@ -175,7 +175,7 @@ class IcebergTable(ArchiveTable):
             try:
                 self._catalog = load_catalog(self._name, **_WRITER) if self._name else self._own()
             except (IntegrityError, OperationalError) as error:
-                # Somebody else makes the catalog's own tables at the same moment.
+                # Another process makes the catalog's own tables at the same moment.
                 if "already exists" not in str(error):
                     raise
         return self._catalog
@@ -206,20 +206,21 @@ class IcebergTable(ArchiveTable):
         if first.partition:
             source = _SCHEMA.find_field("time").field_id
             spec = PartitionSpec(PartitionField(source, 1000, DayTransform(), "date"))
-        # Not in a transaction: some catalogs begin no table that is not there yet.
+        # This is not in a transaction, because some catalogs begin no table that does not exist
+        # yet.
         self.catalog().create_table(
             self.identifier, _SCHEMA, self.location, spec, properties=properties
         )
 
     def _commit(self, table: Any, after: TableSnapshot, old: Sequence[File], token: str) -> None:
-        # Also if somebody has told the table otherwise.
+        # The table may have been configured otherwise.
         table.metadata.properties.update(_BEHAVIOUR)
         urls = [self.urlOf(kept.path) for kept in after.files]
         said = {"natsbroker.commit": token, "natsbroker.stop": str(after.stop)}
         with table.transaction() as transaction:
             transaction.set_properties(_said(after))
             if not old:
-                # That none is there already was checked, and holds for the same snapshot.
+                # The absence of such files was checked before, and holds for the same snapshot.
                 transaction.add_files(urls, said, check_duplicate_files=False)
                 return
             gone = {removed.path for removed in old}

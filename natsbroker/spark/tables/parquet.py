@@ -220,7 +220,7 @@ class FileWriter:
 
     def abandon(self) -> None:
         if self._writer is not None:
-            with suppress(OSError, pa.ArrowException):  # It need not be finished.
+            with suppress(OSError, pa.ArrowException):  # The file need not be complete.
                 self._writer.close()
         self._path.unlink(missing_ok=True)
 

@@ -128,7 +128,7 @@ class ArchiveTable(ABC):
                 self._commit(table, after, (), token)
                 return True
         except self.errors as error:
-            # It may hold all the same.
+            # The commit may have succeeded nevertheless.
             table = self._open()
             if table is None or self._read(table, False).version == snapshot.version:
                 raise self._failed(error) from None

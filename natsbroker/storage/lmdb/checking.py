@@ -146,7 +146,7 @@ def _rehearsed(directory: Path, encryption: Encryption | None, problems: list[st
         opened = openDirectory(copy, encryption=encryption)
         opened.close()
         checked = _checked(copy, encryption)
-    # The others are about the copy, which has just been repaired.
+    # Other problems are those of the copy, which was just repaired.
     saved = "the start of a broker saves what is listed here"
     checked.problems = [*problems, saved, *_quarantines(checked)]
     return checked

@@ -228,7 +228,8 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         if failure is None:
             seconds = perf_counter() - began
             if self._patience.isAlone or group.states:
-                # The only publisher goes on meanwhile; a consumer's next state joins what waits.
+                # The only publisher continues meanwhile; the next state of a consumer joins the
+                # waiting jobs.
                 try:
                     self.owner.committed(group)
                     if not group.states:
@@ -239,7 +240,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
                 self._settle(group, seconds, noteFailure)
                 self.owner.committed(group)
             if self._alarm is not None and self._alarm.isSet:
-                self._alarm.set(self._patience.nanoseconds)  # The answers are underway now.
+                self._alarm.set(self._patience.nanoseconds)  # The answers are being sent now.
         elif failure.errno == errno.EINVAL:
             # The thread knows another way to write to this file system.
             self.handedBack(group.jobs)

@@ -249,11 +249,11 @@ class Journal:
         self._buffer = mmap.mmap(-1, WIDEST)
 
     def descriptorFor(self, mustSync: bool) -> int:
-        """To which a frame is written."""
+        """The descriptor of the file to which a frame is written."""
         return self._syncing if mustSync and not self.isSynced else self.descriptor
 
     def positionFor(self, mustSync: bool) -> int:
-        """Where a frame is written."""
+        """The position at which a frame is written."""
         return self.position - len(self._unsynced) if mustSync else self.position
 
     def written(self, frame: bytes, mustSync: bool) -> None:

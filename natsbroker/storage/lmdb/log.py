@@ -181,7 +181,7 @@ class LMDBLog(LogReader):
     def _recalled(self, sequence: int) -> Record | None:
         quick = self.recall(sequence)
         if quick is not None:
-            with suppress(Damaged):  # The one who reads it next tells the watchers.
+            with suppress(Damaged):  # The next reader notifies the watchers.
                 record = decode(*quick, self.identity)
                 if record.sequence == sequence:
                     return record

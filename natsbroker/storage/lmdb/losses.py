@@ -64,7 +64,7 @@ class Losses:
             self._add(f"{key.decode('ascii', 'backslashreplace')} of {space} is lost")
 
     def _noLoss(self, *arguments: object) -> None:
-        """Ignore: no record is lost by this."""
+        """Ignore the failed report: no record is lost by it."""
 
     logQuarantined = writesStopped = writesResumed = logLost = _noLoss
 

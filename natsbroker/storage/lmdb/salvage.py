@@ -198,7 +198,7 @@ def _rebuild(
         if marks.known and identity not in marks.logs:
             continue
         if identity not in finder.logs and current[marks.logs[identity].name] != identity:
-            continue  # It was never made, and another of its name was.
+            continue  # Never made; another log has its name.
         if log.row is not None and log.row.dropped:
             continue
         report += _rebuildLog(finder, builder, identity, log, marks, certain and log.current)

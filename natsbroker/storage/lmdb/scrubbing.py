@@ -83,7 +83,7 @@ def _checked(raw: bytes, key: bytes, dead: bytes | None) -> tuple[int, list[tupl
         try:
             gone = unpackDead(first, unwrapEither(dead, deadKey(identity, first))[0].value)
         except Damaged:
-            pass  # then all of them are taken for living
+            pass  # then all records count as existing
     block = readBlock(raw, identity, first, gone)
     if block is None:
         return 0, [(identity, first, 0)]

@@ -419,9 +419,9 @@ class LMDBStates(OwnedSpace):
         try:
             yield self._owner.ask(BarrierJob())
             if self._owner.hasStatesAhead:
-                yield self._owner.ask(Job())  # The database has to take them first.
+                yield self._owner.ask(Job())  # The database has to apply them first.
         except StoreError:
-            pass  # Nothing is taken; what is there can be read.
+            pass  # Writes fail; stored data can be read.
         head = statePrefix(self._space)
         values, broken = yield self._owner.fetch(fetchState, head + prefix)
         for key, reason in broken:

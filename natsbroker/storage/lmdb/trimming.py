@@ -97,7 +97,7 @@ class TrimmedLog:
                 and self._learnHeads(environment, row, len(subjects), isShort)
             )
         except UNREADABLE:
-            return False  # The commit to the database that follows says what is wrong.
+            return False  # The next commit to the database reports the damage.
 
     def of(self, subject: bytes) -> Living | None:
         return self.subjects.get(subject) or (NOTHING if self.isScanned else None)
@@ -191,7 +191,7 @@ class TrimmedLog:
             try:
                 self._scan(environment, row)
             except UNREADABLE:
-                return False  # Who appends next finds out what is wrong.
+                return False  # The next append reports the damage.
             return True
         gone, last = self.gone, row.last
         heads = [head for head in self.heads[self.at :] if head not in gone]
@@ -278,7 +278,7 @@ class Trimming:
 
 
 class TrimJob(LogJob):
-    """Deletes from the database the records that limits removed for those of the journal."""
+    """Deletes records from the database that limits removed because of records in the journal."""
 
     def __init__(self, identity: int, gone: Collection[int]) -> None:
         super().__init__(identity)

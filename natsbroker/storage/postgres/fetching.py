@@ -256,7 +256,8 @@ def fetchTallies(
     limit: int,
 ) -> SubjectPage:
     """
-    Tallies of matching subjects. It ends after much work, so that others have a turn.
+    Tallies of matching subjects. After much work the search stops early, so that others have a
+    turn.
 
     @param prefix: the prefix of them all, up to the length that is indexed as a whole.
     @param limit: the most to return; 0 for all.

@@ -245,7 +245,7 @@ def stillHeld(
 def held(
     connection: Connection, holder: int, rows: Mapping[int, PostgresLogRow]
 ) -> dict[int, PostgresLogRow]:
-    """Those of the logs that are still held, as they are now."""
+    """The current rows of those logs that are still held."""
     tokens = {identity: row.token for identity, row in rows.items()}
     logs = {}
     for identity in stillHeld(connection, "log", holder, tokens):

@@ -156,7 +156,7 @@ class PostgresLog(OwnedLog):
                 yield self._askWriter(lambda writer: cast(PostgresLogWriter, writer).lose(damaged))
                 self._lost.update(damaged)
             except StoreError:
-                pass  # It is tried again when one of them is read again.
+                pass  # Repeated when one of them is read again.
         self._report(damaged)
         yield self._noticed(last or (page.records[-1].sequence if page.records else 0))
         return page
@@ -249,4 +249,4 @@ class PostgresLog(OwnedLog):
                 gone = before - self._bounds.count
                 _log.error("{gone} records of {name} are gone", gone=gone, name=self.name)
         except StoreError:
-            pass  # It is tried again when the log is opened again.
+            pass  # Repeated when the log is opened again.

@@ -171,7 +171,7 @@ class Session:
         )
         if waiting.fetchone():
             raise StoreFailed(NO_STANDBY)
-        # This one is confirmed after the lost one, so that the lost one is then, too.
+        # This query is confirmed after the lost commit, which is then confirmed too.
         with self._confirmed(connection):
             connection.execute(f"SET LOCAL lock_timeout TO {LOCK_WAIT}")
             row = connection.execute(

@@ -311,7 +311,7 @@ class PostgresStore(ThreadedStore[PostgresLog]):
 
     def _compare(self, compare: Callable[[], None]) -> Deferred[None]:
         comparing = deferToThreadPool(self._reactor, self._pool, compare)
-        # Those who use the connections report that there are none.
+        # Users of the connections report that there are none.
         return comparing.addErrback(lambda failure: failure.trap(psycopg.Error, StoreError))
 
     def _renewed(self, held: Renewed) -> Deferred[Any]:

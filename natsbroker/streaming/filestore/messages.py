@@ -246,7 +246,7 @@ def _beginningOf(channel: bytes) -> re.Pattern[bytes]:
 def _tell(
     report: Report, place: str, file: BinaryIO, offset: int, following: int | None, length: int
 ) -> None:
-    """Report bytes that a scan could not read, unless they are zeros up to the end."""
+    """Report bytes that a scan could not read, unless only zeros follow up to the end."""
     end = length if following is None else following
     isZero = _isZero(file, offset, end)
     size = end - offset

@@ -121,7 +121,7 @@ class ConnectHandler:
         try:
             await self._context.ledger.clientCame(client)
         except (StoreFull, StoreFailed) as error:
-            # It may read. It is written down when the store takes writes again.
+            # The client may read. It is stored when the store takes writes again.
             why = str(error)
             _log.warn(
                 "[Client:{id}] The client is not stored yet: {why}", id=client.clientID, why=why
@@ -165,7 +165,7 @@ class ConnectHandler:
             self._context.replies.send(message.reply, PingResponse(error=errors.REPLACED))
             return
         if client.failures and client.heartbeat is not None:
-            # It is there after all, or pretends to be: find out soon.
+            # The client seems to be alive: its heartbeat is asked for soon.
             client.heartbeat.cancel()
             self._schedule(client, SOON)
         self._context.replies.send(message.reply, PingResponse())

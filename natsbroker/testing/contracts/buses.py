@@ -140,8 +140,8 @@ def messageBusTests(
 
         def test_cancel(self) -> None:
             """
-            A cancelled subscription gets nothing more, and its subscriber is not told that it
-            ended.
+            A cancelled subscription gets nothing more, and its subscriber is not notified of the
+            end.
             """
             bus, listener = factory(), _Listener()
             subscription = bus.subscribe(b"a", listener, queue=b"q")
@@ -154,7 +154,10 @@ def messageBusTests(
             self.holds(not bus.hasInterest(b"a"))
 
         def test_cancelAfter(self) -> None:
-            """A subscription with a maximum ends after that many messages and says so."""
+            """
+            A subscription with a maximum ends after that many messages, and notifies its
+            subscriber.
+            """
             bus, listener = factory(), _Listener()
             subscription = bus.subscribe(b"a", listener, "tag")
             self.publish(bus, b"a")

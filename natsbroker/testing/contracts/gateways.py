@@ -80,14 +80,14 @@ def gatewayPolicyTests(
             self.same(groups(made), [b"r"])
 
         def test_queuesWithoutAccount(self) -> None:
-            """The refusal of an account concerns plain subscriptions alone."""
+            """The refusal of an account applies to plain subscriptions only."""
             policy, made = table()
             made = policy.gained(made, subject, b"q")
             made = policy.accountWanted(made, False)
             self.same((plain(made), groups(made)), (False, [b"q"]))
 
         def test_account(self) -> None:
-            """Nothing is sent to an account that is not wanted, until that is taken back."""
+            """Nothing is sent to an account that is not wanted, until the refusal is taken back."""
             policy, made = table()
             before = plain(made)
             made = policy.accountWanted(made, False)
@@ -190,7 +190,7 @@ def gatewayPolicyTests(
 
         def test_telling(self) -> None:
             """
-            A policy that promises all interest at once does so, and answers the other questions
+            A policy that promises all interest at once does so, and its other answers are valid
             too.
             """
             policy = factory()

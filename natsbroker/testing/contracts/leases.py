@@ -64,9 +64,7 @@ class LeasedContract(StoreHarness):
         self.assertTrue(verifyObject(ILeasedStore, self.store()))
 
     def test_oneAtATime(self) -> None:
-        """
-        A log that one broker serves cannot be opened or dropped by another one, which can list it.
-        """
+        """A log that one broker serves can be listed by another one, but not opened or dropped."""
         one, other = self.brokers()
         self.opened(one)
         self.failsWith(LeaseLost, other.open("log"))
@@ -108,7 +106,10 @@ class LeasedContract(StoreHarness):
         self.failsWith(NoSuchLog, one.giveUp("log"))
 
     def test_takenOver(self) -> None:
-        """When the lease of a broker is over another takes its log, and it cannot write again."""
+        """
+        When a broker's lease is over, another one takes its log, and the first cannot write to it
+        again.
+        """
         one, other = self.brokers()
         log = self.opened(one)
         watcher = LossWatcher()
@@ -136,7 +137,7 @@ class LeasedContract(StoreHarness):
         self.assertEqual(self.wait(stored), range(1, 2))
 
     def test_fight(self) -> None:
-        """Two brokers that take a log from each other again and again never both write."""
+        """Two brokers that take a log from each other repeatedly never both write."""
         brokers = self.brokers()
         expected = []
         losers: list[Any] = []

@@ -64,7 +64,7 @@ class LogContract(StoreHarness):
         self.assertEqual(self.wait(log.read(4)), [])
 
     def test_countsBeforeItIsDurable(self) -> None:
-        """The next sequence counts an append at once. The bounds count it when it is durable."""
+        """The next sequence counts an append at once; the bounds count it when it is durable."""
         log = self.log()
         deferred = log.append(numbered(0, 5))
         self.assertEqual(log.nextSequence, 6)

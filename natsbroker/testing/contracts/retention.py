@@ -233,7 +233,7 @@ class HeldContract(StoreHarness):
         self.assertEqual(self.sequences(log), list(range(4, 11)))
 
     def test_deleteInspiteOfHold(self) -> None:
-        """A single record can be deleted although it is held."""
+        """A single record can be deleted although a hold keeps it."""
         log = self.log(numbered(0, 5))
         self.wait(log.hold("a", 1))
         self.assertEqual(self.wait(log.delete([3])), 1)

@@ -202,7 +202,7 @@ class End(TransportEnd):
         self._back.carryOn()
 
     def setTcpNoDelay(self, enabled: bool) -> None:
-        """There is no delay but the network's."""
+        """Nothing to do: only the network delays bytes."""
 
     def setTcpKeepAlive(self, enabled: bool) -> None:
         """Nothing to do: the network never checks whether a peer is there."""

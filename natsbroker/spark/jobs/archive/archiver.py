@@ -102,7 +102,7 @@ class ArchiveOrigin:
         return replace(self, snapshot=tableAt(self.root).require())
 
 
-#: Where a job has its messages from.
+#: The source of a job's messages.
 Origin = LogOrigin | ArchiveOrigin
 
 
@@ -280,7 +280,10 @@ class Archiver(LogFollower):
         self._options = options
 
     def once(self, hold: int = 0) -> TableSnapshot:
-        """Follow once; the broker keeps the rest for C{hold} seconds from the last version."""
+        """
+        Follow the log once. The broker keeps later messages for C{hold} seconds after the last
+        version.
+        """
         self.onVersion = partial(self._hold, hold) if hold else lambda version: None
         return self.follow()[""]
 

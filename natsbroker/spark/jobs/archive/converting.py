@@ -108,7 +108,10 @@ def convertMain(job: JobRun) -> int:
 
 
 def export(archive: ArchiveOrigin, to: Path, rows: int = ROWS) -> dict[str, int]:
-    """Write files of at most C{rows} sequences; gives the rows, the files, and where they stop."""
+    """
+    Write files of at most C{rows} sequences. Return the rows, the files, and the place where they
+    stop.
+    """
     with storing(to):
         to.mkdir(parents=True, exist_ok=True)
         names = [match for entry in to.iterdir() if (match := _NAME.fullmatch(entry.name))]

@@ -106,7 +106,7 @@ def _newest(root: Location, file: File) -> float:
 
 
 def compact(table: ArchiveTable, run: Runner = inline, target: int = TARGET) -> int:
-    """Join files, and give how many; C{ArchiveDamaged} for changed content."""
+    """Join files, and return their number; C{ArchiveDamaged} for changed content."""
     # The new files will say how many rows they have, so what is missing must be found before. Files
     # of decoded tables have no sequences, and no checksums.
     tiles = (tile.files for tile in table.require().tiles)
@@ -160,7 +160,7 @@ class Housekeeper:
             if len(files) > 1:
                 self.compacted += compact(self.table, self.run)
             self.table.vacuum(AGE, False)
-            # Versions that this made are no reason to tidy again.
+            # The versions that tidying made are no reason to tidy again.
             self.version = self.table.require(hasFiles=False).version
         except (DataSourceError, OSError) as error:
             self.failures += 1

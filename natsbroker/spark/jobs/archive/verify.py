@@ -233,9 +233,9 @@ def placesOf(checkpoint: Path) -> dict[str, tuple[str, int]]:
         try:
             places = readOffset(json.loads(line), None)
         except (ValueError, OptionError):
-            continue  # Another source's.
+            continue  # An entry of another source.
         for name, place in places.items():
-            # Of two sources with one log the one that is behind counts.
+            # If two sources read one log, the one that is further behind counts.
             placesByLog[name] = min(place, placesByLog.get(name, place), key=itemgetter(1))
     if not placesByLog:
         raise DataSourceError(

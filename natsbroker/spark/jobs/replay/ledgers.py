@@ -75,7 +75,7 @@ class ReplayLedger:
             message = None
         self._revision, _, data = message or (0, b"", b"")
         if not data:
-            return None  # There is none, or somebody deleted it.
+            return None  # The entry is missing, or was deleted.
         try:
             entry = msgspec.json.decode(data, type=LedgerEntry)
         except (msgspec.MsgspecError, RecursionError):

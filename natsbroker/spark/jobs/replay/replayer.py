@@ -314,7 +314,7 @@ class Replayer:
         while self._acknowledged and self._acknowledged[0][0] <= row:
             at = max(at, self._acknowledged.popleft()[1])
         if any(waiting > row for waiting in self._known):
-            # One of them may lie before what was acknowledged last.
+            # One of these messages may lie before the last acknowledged one.
             at = before.at
         return replace(before, row=row, at=at)
 
@@ -352,7 +352,7 @@ def _rowOf(block: bytes, mark: str) -> int:
         headers = Headers.fromBlock(block)
         return int(headers.get(SEQUENCE) or "0") if headers.get(REPLAY) == mark else 0
     except ValueError:
-        return 0  # Somebody else's: ours make sense.
+        return 0  # An answer of another program.
 
 
 def _direct(

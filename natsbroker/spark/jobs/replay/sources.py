@@ -235,7 +235,7 @@ def _kept(batches: Iterable[Any], schema: Any, where: str) -> Iterator[Any]:
 
     try:
         text, needed = _forDuckDB(where, schema)
-        duckdb.SQLExpression(text)  # In parentheses alone, it could end them.
+        duckdb.SQLExpression(text)  # Within parentheses only, the text could close them.
         condition = duckdb.SQLExpression(f"({text})")
         with duckdb.connect(config=_ALONE) as connection:
             for batch in batches:
