@@ -80,6 +80,7 @@ class SystemRequests:
         @param countPeers: gives the number of other servers; infinity if it is unknown.
         @param shared: makes answers about the server of several brokers; C{None} if this broker is
             a server itself.
+        @param isSpeaking: whether this broker speaks for that server.
         """
         self._isSpeaking = isSpeaking
         self._shared = shared
