@@ -61,7 +61,7 @@ class Place(Protocol):
     @property
     def isHung(self) -> bool: ...
 
-    def send(self, message: object, sockets: Sequence[socket] = ()) -> None: ...
+    def sendAll(self, messages: Sequence[tuple[object, Sequence[socket]]]) -> None: ...
 
 
 class FirstLine:
@@ -172,6 +172,7 @@ class Acceptor(protocol.Factory):
         self._numbers = count(stride, stride)
         self._callers: set[_Caller] = set()
         self._held: dict[socket, Any] = {}
+        self._passed: dict[Place, list[tuple[Adopt, list[socket]]]] | None = None
         self.use(settings)
 
     def use(self, settings: Settings) -> None:
@@ -187,6 +188,7 @@ class Acceptor(protocol.Factory):
         """
         self._ports.append(port)
         port.transport = partial(self._accepted, listener)
+        port.doRead = partial(self._accept, port.doRead)
         port.stopReading()
 
     def changed(self) -> None:
@@ -221,6 +223,22 @@ class Acceptor(protocol.Factory):
         """The workers that take connections: while some hang, the others do."""
         ready = [place for place in self._places if place.isReady]
         return [place for place in ready if not place.isHung] or ready
+
+    def _accept(self, accept: Callable[[], Any]) -> Any:
+        """Accept all connections that wait, and then hand them on together."""
+        self._passed = {}
+        try:
+            return accept()
+        finally:
+            passed, self._passed = self._passed, None
+            for place, messages in passed.items():
+                place.sendAll(messages)
+
+    def _send(self, place: Place, accepted: socket, message: Adopt) -> None:
+        if self._passed is None:
+            place.sendAll([(message, [accepted])])
+        else:
+            self._passed.setdefault(place, []).append((message, [accepted]))
 
     def _accepted(
         self,
@@ -277,7 +295,9 @@ class Acceptor(protocol.Factory):
 
     def _isFull(self) -> bool:
         maximum = self._settings.max_connections
-        total = sum(len(place.connections) for place in self._places) + len(self._callers)
+        total = len(self._callers)
+        for place in self._places:
+            total += len(place.connections)
         return 0 < maximum <= total
 
     def heard(self, caller: _Caller) -> None:
@@ -312,7 +332,7 @@ class Acceptor(protocol.Factory):
         loads = [place.connections for place in ready]
         place = ready[chosen(account, loads, self._random)]
         place.connections[message.cid] = account
-        place.send(message, [accepted])
+        self._send(place, accepted, message)
 
     def _passLink(self, accepted: socket, message: Adopt) -> None:
         """Pass on the connection of another server, to the worker that has fewest."""
@@ -322,7 +342,7 @@ class Acceptor(protocol.Factory):
             return
         place = min(ready, key=lambda place: (len(place.links), len(place.connections)))
         place.links[message.cid] = ""
-        place.send(message, [accepted])
+        self._send(place, accepted, message)
 
 
 def _isSent(accepted: socket, line: bytes) -> bool:

@@ -1,10 +1,11 @@
 """
 The control channel between the parent and one worker: pickled messages in frames, over a pair of
-Unix sockets. A frame may carry open sockets, which the receiver gets as descriptors of its own.
+UNIX sockets. A frame may carry open sockets, which the receiver gets as descriptors of its own.
 
-Both ends belong to one user, and no other process has the sockets, so pickles are trusted. After an
-upgrade a worker may be of a newer release than its parent. Values are therefore sent by the names
-of their fields: an unknown field is ignored by the receiver, and a missing one has its default.
+Both ends belong to one user, and no other process has the sockets: pickles are trusted. After an
+upgrade a worker may be of a newer release than its parent, so values go by the names of their
+fields: one that the receiver does not know is left out, and one that the sender does not know has
+its default. Those of messages about single connections go by their places, for speed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from twisted.internet.interfaces import IReadWriteDescriptor
@@ -27,13 +29,18 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from natsbroker.workers.messages import OFTEN
+
 _log = Logger(namespace="natsbroker")
 
-_HEADER = struct.Struct("!IB")
-"""The length of the pickle, and the number of descriptors that come with the frame's first byte."""
+_HEADER = struct.Struct("!IBB")
+"""
+The length of the pickle, the number of its descriptors, and the number of those that came with the
+first byte of this frame, for it and the frames behind it.
+"""
 
 _MOST = 253
-"""The most descriptors of one frame, by the kernel's rule."""
+"""The most descriptors of one call, by the kernel's rule."""
 
 _CHUNK = 1 << 16
 
@@ -45,7 +52,7 @@ Descriptors = tuple[int, ...]
 
 @cache
 def _namesOf(kind: type) -> tuple[str, ...]:
-    """The names of the fields of a dataclass; none for another class."""
+    """The fields of a dataclass that make it; none of another class."""
     return tuple(field.name for field in fields(kind) if field.init) if is_dataclass(kind) else ()
 
 
@@ -63,30 +70,57 @@ def rebuilt(kind: Any, named: dict[str, object]) -> Any:
     return kind(**{name: value for name, value in named.items() if name in known})
 
 
-def frameOf(message: object, descriptors: int = 0) -> bytes:
+_NUMBERS = {kind: number for number, kind in enumerate(OFTEN)}
+_VALUES = {kind: attrgetter(*_namesOf(kind)) for kind in OFTEN}
+
+
+def pickled(message: object) -> bytes:
+    """
+    The message as bytes. One of L{OFTEN} is the tuple of its number and values, which takes a
+    tenth of the time.
+    """
+    kind = type(message)
+    number = _NUMBERS.get(kind)
+    if number is not None:
+        return pickle.dumps((number, *_VALUES[kind](message)), pickle.HIGHEST_PROTOCOL)
     written = io.BytesIO()
     _ByName(written, pickle.HIGHEST_PROTOCOL).dump(message)
-    pickled = written.getvalue()
-    return _HEADER.pack(len(pickled), descriptors) + pickled
+    return written.getvalue()
+
+
+def unpickled(data: Any) -> Any:
+    message = pickle.loads(data)
+    if type(message) is not tuple:
+        return message
+    number, *values = message
+    kind = OFTEN[number]
+    return kind(*values[: len(_namesOf(kind))])
+
+
+def frameOf(message: object, descriptors: int = 0) -> bytes:
+    """A frame that is sent by itself."""
+    body = pickled(message)
+    return _HEADER.pack(len(body), descriptors, descriptors) + body
 
 
 class FrameDecoder:
     """
-    Messages decoded from a stream of bytes, in order.
+    Messages from what is read, in order.
 
-    The kernel passes the descriptors of one frame as one set, with the frame's first byte. If the
-    process runs out of descriptors, the set is smaller than the frame says: its descriptors are
-    closed, and the message comes without any.
+    The kernel hands over the descriptors of one call as one set, with the call's first byte. Where
+    the process has no descriptor left, the last ones are missing: messages that would have them
+    come without any.
     """
 
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._sets: deque[Descriptors] = deque()
+        self._ready: deque[int | None] = deque()
 
     def received(self, data: bytes, passed: Descriptors | None = None) -> list[Any]:
         """
-        @param passed: the descriptors that came with the data; C{None} for none.
-        @return: pairs of a message and its descriptors.
+        @param passed: the set that came with it; C{None} for none.
+        @return: pairs of message and its descriptors.
         """
         self._buffer += data
         if passed is not None:
@@ -94,27 +128,32 @@ class FrameDecoder:
         messages = []
         start = 0
         while len(self._buffer) - start >= _HEADER.size:
-            length, count = _HEADER.unpack_from(self._buffer, start)
+            length, count, came = _HEADER.unpack_from(self._buffer, start)
             end = start + _HEADER.size + length
             if len(self._buffer) < end:
                 break
-            message = pickle.loads(memoryview(self._buffer)[start + _HEADER.size : end])
-            messages.append((message, self._taken(count)))
+            if came:
+                there = self._sets.popleft()
+                self._ready.extend(there)
+                self._ready.extend([None] * (came - len(there)))
+            message = unpickled(memoryview(self._buffer)[start + _HEADER.size : end])
+            messages.append((message, self._taken(count) if count else ()))
             start = end
         del self._buffer[:start]
         return messages
 
     def _taken(self, count: int) -> Descriptors:
-        if not count:
-            return ()
-        passed = self._sets.popleft()
-        if len(passed) == count:
-            return passed
-        _closeAll(passed)
+        wanted = [self._ready.popleft() for _ in range(count)]
+        there = tuple(descriptor for descriptor in wanted if descriptor is not None)
+        if len(there) == count:
+            return there
+        _closeAll(there)
         return ()
 
     def close(self) -> None:
-        """Close the descriptors of frames that are not complete."""
+        """Close descriptors whose frames have not come."""
+        _closeAll(tuple(descriptor for descriptor in self._ready if descriptor is not None))
+        self._ready.clear()
         while self._sets:
             _closeAll(self._sets.popleft())
 
@@ -129,8 +168,8 @@ class ControlChannel:
     """
     One end of the socket pair, on a reactor.
 
-    @ivar received: called with each message and its descriptors, which the callee must close.
-    @ivar lost: called once, when the other end has been closed.
+    @ivar received: called with each message and its descriptors, which are the callee's to close.
+    @ivar lost: called once, when the other end is gone.
     """
 
     def __init__(
@@ -145,9 +184,11 @@ class ControlChannel:
         self._received = received
         self._lost = lost
         self._decoder = FrameDecoder()
-        # Sockets are passed with the first byte of their frame.
-        self._waiting: deque[tuple[memoryview, Sequence[socket.socket]]] = deque()
-        self._gathered = bytearray()
+        self._waiting: deque[tuple[bytes, Sequence[socket.socket]]] = deque()
+        # Of the call that is under way: what is left, and the sockets that go with its first byte.
+        self._rest = memoryview(b"")
+        self._passing: list[socket.socket] = []
+        self._gathered: list[object] = []
         self._flush: Any = None
         self._isOpen = True
         self._hasCome = False
@@ -158,70 +199,95 @@ class ControlChannel:
 
     @property
     def waiting(self) -> int:
-        """The number of frames that wait because the other end reads slowly."""
-        return len(self._waiting)
+        """The number of messages that the other end is too slow for."""
+        return len(self._waiting) + bool(self._rest)
 
     def send(self, message: object, sockets: Sequence[socket.socket] = ()) -> None:
         """
-        Send a message, after all earlier ones.
+        Send a message, after all that were to be sent before.
 
-        @param sockets: sockets to pass, which are closed here when the other process has received
-            them or has ended.
+        @param sockets: closed here when the other process has them, or is gone.
         """
-        if len(sockets) > _MOST:
-            raise ValueError(f"{len(sockets)} sockets, and a frame takes {_MOST}")
+        self.sendAll([(message, sockets)])
+
+    def sendAll(self, messages: Sequence[tuple[object, Sequence[socket.socket]]]) -> None:
+        """Send messages as L{send} does, with few calls: each wakes up the other process."""
+        for _, sockets in messages:
+            if len(sockets) > _MOST:
+                raise ValueError(f"{len(sockets)} sockets, and a frame takes {_MOST}")
         if not self._isOpen:
-            _closeSockets(sockets)
+            for _, sockets in messages:
+                _closeSockets(sockets)
             return
-        self._sendGathered()
-        self._sendFrame(frameOf(message, len(sockets)), sockets)
+        isBusy = self.waiting > 0
+        self._takeGathered()
+        self._waiting.extend((pickled(message), sockets) for message, sockets in messages)
+        if not isBusy:
+            self._write()
 
     def sendSoon(self, message: object) -> None:
         """Send a message within L{GATHER}, together with others."""
         if self._isOpen:
-            self._gathered += frameOf(message)
+            self._gathered.append(message)
             if self._flush is None:
-                self._flush = self._reactor.callLater(GATHER, self._sendGathered)
+                self._flush = self._reactor.callLater(GATHER, self.sendAll, ())
 
-    def _sendGathered(self) -> None:
+    def _takeGathered(self) -> None:
         flush, self._flush = self._flush, None
         if flush is not None:
             if flush.active():
                 flush.cancel()
-            gathered, self._gathered = self._gathered, bytearray()
-            self._sendFrame(gathered, ())
+            gathered, self._gathered = self._gathered, []
+            self._waiting.extend((pickled(message), ()) for message in gathered)
 
-    def _sendFrame(self, frame: bytes | bytearray, sockets: Sequence[socket.socket]) -> None:
-        self._waiting.append((memoryview(frame), sockets))
-        if len(self._waiting) == 1:
-            self.doWrite()
-            if self._waiting:
-                self._reactor.addWriter(self)
+    def _write(self) -> None:
+        self.doWrite()
+        if self.waiting:
+            self._reactor.addWriter(self)
 
     def doWrite(self) -> Failure | None:
-        """Send one frame at a time, because one call must not pass the sockets of two frames."""
-        while self._waiting:
-            frame, sockets = self._waiting[0]
-            rights = array.array("i", [passed.fileno() for passed in sockets])
-            ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)] if sockets else []
+        """Send what waits, in calls that each have room for some messages and their sockets."""
+        while self._rest or self._waiting:
+            if not self._rest:
+                self._begin()
+            rights = array.array("i", [passed.fileno() for passed in self._passing])
+            ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)] if rights else []
             try:
-                sent = self._socket.sendmsg([frame], ancillary)
+                sent = self._socket.sendmsg([self._rest], ancillary)
             except BlockingIOError:
                 return None
             except OSError:
-                # The reader is called at the end, after the last messages of the other process.
+                # The reader learns of the end, after what the other process still said.
                 self._forget()
                 break
-            _closeSockets(sockets)
-            if sent < len(frame):
-                self._waiting[0] = (frame[sent:], ())
-            else:
-                self._waiting.popleft()
+            _closeSockets(self._passing)
+            self._passing = []
+            self._rest = self._rest[sent:]
         self._reactor.removeWriter(self)
         return None
 
+    def _begin(self) -> None:
+        """Begin a call with the first messages that wait."""
+        size = count = 0
+        frames: list[tuple[bytes, int]] = []
+        while self._waiting:
+            body, sockets = self._waiting[0]
+            size, count = size + len(body), count + len(sockets)
+            if frames and (size > _CHUNK or count > _MOST):
+                break
+            frames.append((body, len(sockets)))
+            self._passing += sockets
+            self._waiting.popleft()
+        came = len(self._passing)
+        call = bytearray()
+        for body, own in frames:
+            call += _HEADER.pack(len(body), own, came)
+            call += body
+            came = 0
+        self._rest = memoryview(call)
+
     def drain(self) -> None:
-        """Read all input that is already available."""
+        """Read what the other end has sent already."""
         while self._isOpen and self.doRead() is None and self._hasCome:
             pass
 
@@ -264,7 +330,7 @@ class ControlChannel:
             self._lost()
 
     def close(self) -> None:
-        """Close this end, with sockets that were not sent. C{lost} is not called."""
+        """Close this end, with sockets that could not be sent; C{lost} is not called."""
         if self._isOpen:
             self._isOpen = False
             self._reactor.removeReader(self)
@@ -276,6 +342,8 @@ class ControlChannel:
             self._socket.close()
 
     def _forget(self) -> None:
+        _closeSockets(self._passing)
+        self._passing, self._rest = [], memoryview(b"")
         while self._waiting:
             _closeSockets(self._waiting.popleft()[1])
 

@@ -242,6 +242,10 @@ class Closed:
     account: str = ""
 
 
+OFTEN = (Adopt, Entered, Closed)
+"""The messages about single connections. A new field of theirs comes last, and has a default."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReloadPlanned:
     """The worker can apply the settings."""

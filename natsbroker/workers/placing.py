@@ -87,5 +87,6 @@ def chosen(account: str, loads: Sequence[WorkerLoad], random: Random) -> int:
         limit = FACTOR * sum(map(len, loads)) / len(loads) + SPARE
         if loads[home].of(account) and len(loads[home]) < limit:
             return home
-    two = random.sample(range(len(loads)), min(2, len(loads)))
-    return min(two, key=lambda place: len(loads[place]))
+    one = int(random.random() * len(loads))
+    other = (one + 1 + int(random.random() * (len(loads) - 1))) % len(loads)
+    return one if len(loads[one]) <= len(loads[other]) else other

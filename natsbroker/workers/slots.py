@@ -1,6 +1,6 @@
 """
-The slots of workers. Each slot has one process at a time. When a process ends without request, the
-next one starts after a pause.
+The slots of workers. In each, one process follows another: when one ends unasked, the next starts
+after a pause.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ Value = TypeVar("Value")
 
 
 class Owner(Protocol):
-    """The methods of the supervisor that its slots call."""
+    """The side of the supervisor that its slots use."""
 
     def startOf(self, slot: WorkerSlot) -> Start: ...
 
@@ -76,7 +76,7 @@ class Owner(Protocol):
     def answered(self, slot: WorkerSlot, problems: Sequence[str]) -> None: ...
 
     def told(self, slot: WorkerSlot, number: int, answer: Any) -> None:
-        """A worker has answered a request about itself."""
+        """A worker has answered a question about itself."""
         ...
 
     def asked(self, slot: WorkerSlot, question: AskServer) -> None: ...
@@ -88,12 +88,12 @@ class Owner(Protocol):
         ...
 
     def ended(self, slot: WorkerSlot, why: str) -> bool:
-        """A process has ended; return whether the slot needs another one."""
+        """Whether another process is wanted in the slot."""
         ...
 
 
 class _Process(ProcessProtocol):
-    """The lines of a worker, and its end."""
+    """Lines of a worker, and its end."""
 
     def __init__(self, line: Callable[[str], object], ended: Callable[[str], object]) -> None:
         self._line = line
@@ -120,7 +120,7 @@ def spawnWorker(
     Start a process.
 
     @param line: called with each line that it writes.
-    @param ended: called with the way in which it ended.
+    @param ended: called with how it ended.
     @return: the process, and our end of its channel.
     """
     ours, theirs = socket.socketpair()
@@ -142,14 +142,14 @@ def spawnWorker(
 
 class WorkerSlot:
     """
-    @ivar info: the INFO of the worker for clients; C{None} while none is ready.
+    @ivar info: what clients see of the worker; C{None} while none is ready.
     @ivar addresses: URLs of its own listeners, by kind.
     @ivar isStreaming: whether it serves NATS Streaming; C{None} for a worker without it.
-    @ivar connections: the account of each connection that was passed to it, by number; empty before
-        the login.
-    @ivar links: the same for connections of other servers.
-    @ivar start: the message with which its process was started.
-    @ivar pid: the id of its process, or of the last one.
+    @ivar connections: the account of each connection that it was given, by number; empty before the
+        login.
+    @ivar links: the same of connections of other servers.
+    @ivar start: the message that its process was started with.
+    @ivar pid: of its process, or the last one.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class WorkerSlot:
 
     @property
     def isReady(self) -> bool:
-        """Whether the worker accepts connections."""
+        """Whether it takes connections."""
         return self.info is not None and not self._isLeaving
 
     @property
@@ -226,30 +226,32 @@ class WorkerSlot:
         self._channel.send(self.start)
 
     def send(self, message: object, sockets: Sequence[socket.socket] = ()) -> None:
-        """Send a message. If the slot is empty, the message is lost and its sockets are closed."""
+        """Send a message; to an empty slot it is lost, and its sockets are closed."""
+        self.sendAll([(message, sockets)])
+
+    def sendAll(self, messages: Sequence[tuple[object, Sequence[socket.socket]]]) -> None:
+        """Send messages as L{send} does, together."""
         if self._channel is not None:
-            self._channel.send(message, sockets)
+            self._channel.sendAll(messages)
         else:
-            for passed in sockets:
-                passed.close()
+            for _, sockets in messages:
+                for passed in sockets:
+                    passed.close()
 
     def read(self) -> None:
-        """Read the messages of the process that are already available."""
+        """Read what the process has said already."""
         if self._channel is not None:
             self._channel.drain()
 
     def whenDecided(self) -> Deferred[bool]:
-        """
-        A Deferred that fires with C{True} when the process is ready, or with C{False} when it has
-        ended before.
-        """
+        """Fires when the process is ready, with C{True}, or has ended before."""
         decided: Deferred[bool] = Deferred()
         self._decided.append(decided)
         return decided
 
     def leave(self) -> Deferred[None]:
         """
-        Close the worker's connections a few at a time.
+        Have its connections closed a few at a time.
 
         @return: fires after the last one, or when the process has ended.
         """
@@ -358,7 +360,7 @@ class WorkerSlot:
         self._missed = 0
 
     def _processEnded(self, how: str) -> None:
-        # The last message may have the reason.
+        # It may have said why just before.
         self.read()
         if self._channel is not None:
             self._channel.close()

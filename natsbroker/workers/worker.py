@@ -280,7 +280,13 @@ class WorkerProcess:
             self._reactor,
             port.factory,
             broker.readers,
-            socket.socket(fileno=descriptors[0]),
+            # Their kind is known, which spares questions to the kernel.
+            socket.socket(
+                socket.AF_INET6 if ":" in message.peer[0] else socket.AF_INET,
+                socket.SOCK_STREAM,
+                0,
+                fileno=descriptors[0],
+            ),
             message.peer,
             message.read,
             None if message.listener in OF_SERVERS else adoption,

@@ -68,17 +68,21 @@ class ParentsPort:
         """
         ours, theirs = socket.socketpair()
         self._callers.append((ours, number))
-        self._process.callLater(0, self._accept)
+        self._process.callLater(0, self._soon)
         return theirs
 
     def startReading(self) -> None:
         self._isReading = True
-        self._accept()
+        self._soon()
 
     def stopReading(self) -> None:
         self._isReading = False
 
-    def _accept(self) -> None:
+    def _soon(self) -> None:
+        self.doRead()
+
+    def doRead(self) -> None:
+        """Accept all."""
         while self._callers and self._isReading:
             accepted, number = self._callers.pop(0)
             place = "10.1.0.1", number

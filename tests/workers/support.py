@@ -37,6 +37,7 @@ class Port:
         self.factory = factory
         self.isReading = True
         self._number = number
+        self._callers: list[socket.socket] = []
 
     def startReading(self) -> None:
         self.isReading = True
@@ -52,10 +53,21 @@ class Port:
 
     def accept(self) -> socket.socket:
         """The client's end of a connection that is accepted."""
-        ours, theirs = socket.socketpair()
-        protocol = self.factory.buildProtocol(IPv4Address("TCP", "127.0.0.1", 5))
-        protocol.makeConnection(self.transport(ours, protocol, ("127.0.0.1", 5), self, 1, None))
-        return theirs
+        [client] = self.acceptAll(1)
+        return client
+
+    def acceptAll(self, count: int) -> list[socket.socket]:
+        """The clients' ends of connections that are accepted at once."""
+        pairs = [socket.socketpair() for _ in range(count)]
+        self._callers += [ours for ours, _ in pairs]
+        self.doRead()
+        return [theirs for _, theirs in pairs]
+
+    def doRead(self) -> None:
+        while self._callers:
+            ours = self._callers.pop(0)
+            protocol = self.factory.buildProtocol(IPv4Address("TCP", "127.0.0.1", 5))
+            protocol.makeConnection(self.transport(ours, protocol, ("127.0.0.1", 5), self, 1, None))
 
 
 class Process:

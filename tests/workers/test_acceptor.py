@@ -43,8 +43,8 @@ class Worker:
         self.isHung = False
         self.given: list[tuple[Adopt, socket.socket]] = []
 
-    def send(self, message: Any, sockets: Sequence[socket.socket] = ()) -> None:
-        self.given.append((message, sockets[0]))
+    def sendAll(self, messages: Sequence[tuple[Any, Sequence[socket.socket]]]) -> None:
+        self.given += [(message, sockets[0]) for message, sockets in messages]
 
 
 class Readers(Clock):
@@ -331,7 +331,11 @@ class _Adopter(Worker):
         self._street = street
         self._broker = street.brokers[number]
 
-    def send(self, message: Any, sockets: Sequence[socket.socket] = ()) -> None:
+    def sendAll(self, messages: Sequence[tuple[Any, Sequence[socket.socket]]]) -> None:
+        for message, [accepted] in messages:
+            self._adopt(message, accepted)
+
+    def _adopt(self, message: Adopt, accepted: socket.socket) -> None:
         factory = next(iter(self._broker.listeners)).factory
         nonce = message.nonce if message.isGreeted else None
         adoption = Adoption(message.cid, nonce, message.waited, message.isExcess)
@@ -339,7 +343,7 @@ class _Adopter(Worker):
             self._street.reactor,
             factory,
             self._broker.readers,
-            sockets[0],
+            accepted,
             message.peer,
             message.read,
             adoption,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import pickle
 import resource
 import socket
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -18,10 +19,19 @@ from zope.interface.verify import verifyObject
 
 from natsbroker.config.model import Settings
 from natsbroker.server.configuration.build import inspectFile
-from natsbroker.workers.channel import GATHER, ControlChannel, FrameDecoder, frameOf, rebuilt
+from natsbroker.workers.channel import (
+    GATHER,
+    ControlChannel,
+    FrameDecoder,
+    frameOf,
+    rebuilt,
+    unpickled,
+)
 from natsbroker.workers.messages import (
+    OFTEN,
     Adopt,
     Closed,
+    Entered,
     PlanReload,
     ReloadPlanned,
     ReloadRefused,
@@ -41,7 +51,7 @@ class Reactor(Clock):
 
 
 class End:
-    """A channel that keeps what it has received."""
+    """A channel with what it has received."""
 
     def __init__(self, end: socket.socket) -> None:
         self.reactor = Reactor()
@@ -57,7 +67,7 @@ class End:
         self.losses += 1
 
     def read(self) -> Failure | None:
-        """Read as a reactor does, including the end."""
+        """Read as a reactor does, which tells of the end."""
         failure = self.channel.doRead()
         if failure is not None:
             self.channel.connectionLost(failure)
@@ -101,10 +111,7 @@ def test_setsInOrder() -> None:
 
 
 def test_incompleteSet() -> None:
-    """
-    If descriptors of a frame are missing, the received ones are closed; those of the next frame are
-    unaffected.
-    """
+    """The descriptors that came are closed, and those of the next frame are its own."""
     decoder = FrameDecoder()
     one, two = os.pipe()
     os.close(two)
@@ -126,7 +133,7 @@ def test_closedWithSets() -> None:
 
 
 def test_settings() -> None:
-    """Settings with blocks of all kinds are received unchanged."""
+    """Settings with all kinds of blocks arrive as they are."""
     text = """
     server_name: S, max_payload: 77, tls { handshake_first: auto, timeout: 3 }
     accounts {
@@ -150,7 +157,7 @@ def test_settings() -> None:
 
 
 def inspected(text: str) -> Settings:
-    """Settings from a text, without regard to its errors, as files are missing."""
+    """Settings of a text, whatever its errors are: here files that are not there."""
     with tempfile.NamedTemporaryFile("w") as file:
         file.write(text)
         file.flush()
@@ -158,8 +165,23 @@ def inspected(text: str) -> Settings:
 
 
 def test_otherRelease() -> None:
-    """Fields that only one of two releases has are left out, or have their defaults."""
-    assert rebuilt(Closed, {"cid": 7, "since": 3}) == Closed(7, "")
+    """Fields that one of two releases has not are left out, or have their defaults."""
+    assert rebuilt(StopWorker, {"since": 3}) == StopWorker()
+    closed = OFTEN.index(Closed)
+    for values in ((7,), (7, "", "new")):
+        assert unpickled(pickle.dumps((closed, *values))) == Closed(7, "")
+
+
+@pytest.mark.parametrize("kind", OFTEN)
+def test_often(kind: type) -> None:
+    """New fields of messages about single connections come last: these are their places."""
+    places = {
+        Adopt: "cid peer read nonce isGreeted isExcess listener waited",
+        Entered: "cid account maximum",
+        Closed: "cid account",
+    }
+    names = " ".join(field.name for field in fields(kind))
+    assert names.startswith(places[kind])
 
 
 def test_bothWays(ends: tuple[End, End]) -> None:
@@ -173,7 +195,7 @@ def test_bothWays(ends: tuple[End, End]) -> None:
 
 
 def test_gathered(ends: tuple[End, End]) -> None:
-    """Messages that may wait are sent together, before the next one that may not."""
+    """Messages that may wait are sent together, in front of one that may not."""
     parent, worker = ends
     worker.channel.sendSoon(Closed(1, "A"))
     worker.channel.sendSoon(Closed(2, "A"))
@@ -190,7 +212,7 @@ def test_gathered(ends: tuple[End, End]) -> None:
 
 
 def test_closedWhileGathered(ends: tuple[End, End]) -> None:
-    """After a channel was closed, no delayed call is left."""
+    """Nothing is left to be called when a channel is closed."""
     _, worker = ends
     worker.channel.sendSoon(Closed(1, "A"))
     worker.channel.close()
@@ -212,8 +234,45 @@ def test_socketPassed(ends: tuple[End, End]) -> None:
     client.close()
 
 
+def test_socketsTogether(ends: tuple[End, End]) -> None:
+    """Messages that are sent together take one call, and each comes with its own sockets."""
+    parent, worker = ends
+    pairs = [socket.socketpair() for _ in range(5)]
+    messages: list[tuple[object, list[socket.socket]]] = [
+        (Adopt(cid, ("h", 1)), [mine]) for cid, (mine, _) in enumerate(pairs)
+    ]
+    messages.insert(0, (StopWorker(), []))
+    parent.channel.sendAll(messages)
+    worker.read()
+    assert [len(passed) for _, passed in worker.came] == [0, 1, 1, 1, 1, 1]
+    for (_, client), (_, [descriptor]) in zip(pairs, worker.came[1:], strict=True):
+        os.write(descriptor, b"x")
+        assert client.recv(2) == b"x"
+        client.close()
+
+
+def test_someLost(ends: tuple[End, End]) -> None:
+    """Where descriptors run out, the first of several connections come, and the others end."""
+    parent, worker = ends
+    pairs = [socket.socketpair() for _ in range(4)]
+    parent.channel.sendAll([(Adopt(cid, ("h", 1)), [mine]) for cid, (mine, _) in enumerate(pairs)])
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = sorted(os.dup(0) for _ in range(3))
+    for descriptor in free:
+        os.close(descriptor)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free[2], hard))
+    try:
+        worker.read()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert [len(passed) for _, passed in worker.came] == [1, 1, 0, 0]
+    assert pairs[3][1].recv(1) == b""
+    for _, client in pairs:
+        client.close()
+
+
 def test_slowReader(ends: tuple[End, End]) -> None:
-    """Frames wait while the other end is slow, and arrive in order with their sockets."""
+    """Frames wait here while the other end is slow, and come in order with their sockets."""
     parent, worker = ends
     clients = []
     for cid in range(300):
@@ -234,7 +293,7 @@ def test_slowReader(ends: tuple[End, End]) -> None:
 
 
 def test_otherEndGone(ends: tuple[End, End]) -> None:
-    """Messages that the other end sent before its end come first; the end is noticed once."""
+    """Messages that it sent before come first; the end is noticed once."""
     parent, worker = ends
     worker.channel.send(ReloadPlanned())
     worker.channel.close()
@@ -271,10 +330,7 @@ def test_socketsInFlight(ends: tuple[End, End]) -> None:
 
 
 def test_noDescriptorLeft(ends: tuple[End, End]) -> None:
-    """
-    If no descriptor is left in the process, a message arrives without its socket, and later ones
-    are complete.
-    """
+    """Without room for a descriptor, the message comes without one, and those behind it whole."""
     parent, worker = ends
     pairs = [socket.socketpair() for _ in range(2)]
     parent.channel.send(Adopt(1, ("h", 1)), [pairs[0][0]])

@@ -101,6 +101,18 @@ class TestStart:
 
 
 class TestConnections:
+    def test_together(self, make: Make) -> None:
+        """Connections that are accepted at once reach a worker in one piece."""
+        world = make("", 1).start()
+        clients = world.port.acceptAll(3)
+        [process] = world.started
+        process.said.clear()
+        process.channel.doRead()
+        adopted = [message for message in process.said if isinstance(message, Adopt)]
+        assert (len(adopted), len(process.passed)) == (3, 3)
+        for client in clients:
+            client.close()
+
     def test_inTurn(self, make: Make) -> None:
         world = make().start()
         clients = [world.port.accept() for _ in range(4)]
