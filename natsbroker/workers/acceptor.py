@@ -195,7 +195,7 @@ class Acceptor(protocol.Factory):
         """
         Read from the ports only while a worker is ready; called when one becomes ready or ends.
         """
-        isReady = bool(self._ready())
+        isReady = bool(self._ready(self._places))
         for port in self._ports:
             if port.disconnected:
                 continue
@@ -219,9 +219,9 @@ class Acceptor(protocol.Factory):
     def firstLine(self) -> FirstLine:
         return FirstLine(self._finder, self._settings.max_control_line)
 
-    def _ready(self) -> list[Place]:
+    def _ready(self, places: Sequence[Place]) -> list[Place]:
         """The workers that take connections: while some hang, the others do."""
-        ready = [place for place in self._places if place.isReady]
+        ready = [place for place in places if place.isReady]
         return [place for place in ready if not place.isHung] or ready
 
     def _accept(self, accept: Callable[[], Any]) -> Any:
@@ -276,7 +276,9 @@ class Acceptor(protocol.Factory):
         if listener != CLIENTS or not self._finder.isNeeded or isFull:
             self._pass(accepted, Adopt(cid, peer, listener=listener, isExcess=isFull))
             return
-        info = next((place.info for place in self._ready() if place.info is not None), None)
+        info = next(
+            (place.info for place in self._ready(self._places) if place.info is not None), None
+        )
         host, _ = placeOf(IPv4Address("TCP", *peer))
         nonce = newNonce(self._nonceBytes) if self._finder.hasNonce else ""
         caller = _Caller(self, accepted, cid, peer, nonce, self._reactor.seconds())
@@ -325,7 +327,7 @@ class Acceptor(protocol.Factory):
 
     def _pass(self, accepted: socket, message: Adopt, account: str = "") -> None:
         places = self._places[:1] if self._finder.isForFirst(account) else self._places
-        ready = [place for place in places if place.isReady]
+        ready = self._ready(places)
         if not ready:
             accepted.close()
             return
@@ -336,7 +338,7 @@ class Acceptor(protocol.Factory):
 
     def _passLink(self, accepted: socket, message: Adopt) -> None:
         """Pass on the connection of another server, to the worker that has fewest."""
-        ready = self._ready()
+        ready = self._ready(self._places)
         if not ready:
             accepted.close()
             return

@@ -2,10 +2,11 @@
 The control channel between the parent and one worker: pickled messages in frames, over a pair of
 UNIX sockets. A frame may carry open sockets, which the receiver gets as descriptors of its own.
 
-Both ends belong to one user, and no other process has the sockets: pickles are trusted. After an
-upgrade a worker may be of a newer release than its parent, so values go by the names of their
-fields: one that the receiver does not know is left out, and one that the sender does not know has
-its default. Those of messages about single connections go by their places, for speed.
+Both ends belong to one user, and no other process has the sockets, so pickles are trusted. After an
+upgrade a worker may be of a newer release than its parent. Values are therefore sent by the names
+of their fields: an unknown field is ignored by the receiver, and a missing one has its default.
+Messages about single connections are sent by the places of their fields, for speed: a new field
+goes to the end.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ def rebuilt(kind: Any, named: dict[str, object]) -> Any:
 
 
 _NUMBERS = {kind: number for number, kind in enumerate(OFTEN)}
-_VALUES = {kind: attrgetter(*_namesOf(kind)) for kind in OFTEN}
+_VALUES: dict[type[object], Callable[[object], tuple[Any, ...]]] = {
+    kind: attrgetter(*_namesOf(kind)) for kind in OFTEN
+}
 
 
 def pickled(message: object) -> bytes:
