@@ -144,7 +144,7 @@ class JetStreamAccountCore:
         self._nextCount = 0
         self._dropped = 0
         self._random = Random()
-        self._interest = SubjectInterest(bus)
+        self._interest = SubjectInterest(bus, lambda steps: self.run(self.inSteps(steps)))
         self._running: set[Deferred[Any]] = set()
 
     def spaceOf(self, name: str) -> str:

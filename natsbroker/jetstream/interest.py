@@ -4,14 +4,17 @@ The interest in single subjects: inboxes of pull requests and deliver subjects o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from zope.interface import implementer
 
 from natsbroker.interfaces import IInterestWatcher, IMessageBus
-from natsbroker.subjects.grammar import hasWildcard, matches
+from natsbroker.steps import PIECE, Steps, pieces
+from natsbroker.storage.sortedsubjects import SortedSubjects
+from natsbroker.subjects.grammar import hasWildcard
 from natsbroker.subjects.interestfilter import InterestFilter
+from natsbroker.subjects.searching import PatternSearch
 from natsbroker.wire.values import Kind
 
 _ANY_KIND = InterestFilter(list(Kind), includesImports=True)
@@ -35,9 +38,15 @@ class _SubjectWatch:
 class SubjectInterest:
     """Calls back when a literal subject gains its first subscription or loses its last one."""
 
-    def __init__(self, bus: IMessageBus) -> None:
+    def __init__(self, bus: IMessageBus, work: Callable[[Steps[None]], object]) -> None:
+        """@param work: does something in steps."""
         self._bus = bus
+        self._work = work
         self._watches: dict[bytes, list[_SubjectWatch]] = {}
+        self._inOrder = SortedSubjects()
+        # Whether subjects are looked at that changed patterns may have matched, and whether such a
+        # pattern has changed meanwhile.
+        self._isLooking = self._isStale = False
         self._end: Callable[[], None] | None = None
 
     def watch(
@@ -54,10 +63,13 @@ class SubjectInterest:
             # The account may have very many subscriptions. What ends before it was counted is not
             # reported, so all subjects are looked at afterwards.
             self._end = self._bus.watchInterest(
-                self, _ANY_KIND, isPatient=True, whenTold=lambda: self._lookAt(list(self._watches))
+                self, _ANY_KIND, isPatient=True, whenTold=self._lookAtAll
             )
         watch = _SubjectWatch(subject, queue, changed)
-        self._watches.setdefault(subject, []).append(watch)
+        if subject not in self._watches:
+            self._watches[subject] = []
+            self._inOrder.add(subject)
+        self._watches[subject].append(watch)
         watch.isThere = self.isThere(subject, queue)
         changed(watch.isThere)
 
@@ -67,6 +79,7 @@ class SubjectInterest:
                 others.remove(watch)
                 if not others:
                     del self._watches[subject]
+                    self._inOrder.remove(subject)
 
         return end
 
@@ -85,6 +98,7 @@ class SubjectInterest:
 
     def close(self) -> None:
         self._watches.clear()
+        self._inOrder = SortedSubjects()
         if self._end is not None:
             self._end()
             self._end = None
@@ -99,18 +113,42 @@ class SubjectInterest:
         self._look(pattern)
 
     def _look(self, pattern: bytes) -> None:
+        if not hasWildcard(pattern):
+            self._lookAt(pattern)
+            return
         if not self._watches:
             return
-        if hasWildcard(pattern):
-            subjects = [subject for subject in self._watches if matches(pattern, subject)]
-        else:
-            subjects = [pattern] if pattern in self._watches else []
-        self._lookAt(subjects)
-
-    def _lookAt(self, subjects: Sequence[bytes]) -> None:
+        # Clients subscribe to many patterns, which hardly ever match a subject that is watched.
+        subjects, more = self._inOrder.find(PatternSearch(pattern), b"", PIECE)
+        if more:
+            self._lookAtAll()
+            return
         for subject in subjects:
-            for watch in list(self._watches.get(subject, ())):
-                isThere = self.isThere(subject, watch.queue)
-                if isThere != watch.isThere:
-                    watch.isThere = isThere
-                    watch.changed(isThere)
+            self._lookAt(subject)
+
+    def _lookAtAll(self) -> None:
+        self._isStale = True
+        if not self._isLooking:
+            self._isLooking = True
+            self._work(self._looking())
+
+    def _looking(self) -> Steps[None]:
+        try:
+            while self._isStale:
+                self._isStale = False
+                for some in pieces(list(self._watches)):
+                    for subject in some:
+                        self._lookAt(subject)
+                    yield
+        finally:
+            self._isLooking = False
+
+    def _lookAt(self, subject: bytes) -> None:
+        known: dict[bytes, bool] = {}
+        for watch in list(self._watches.get(subject, ())):
+            queue = watch.queue
+            if queue not in known:
+                known[queue] = self.isThere(subject, queue)
+            if known[queue] != watch.isThere:
+                watch.isThere = known[queue]
+                watch.changed(watch.isThere)

@@ -8,7 +8,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from natsbroker.jetstream.interest import SubjectInterest
 from natsbroker.pure.backlog import WorkQueue
+from natsbroker.steps import PIECE
+from natsbroker.wire.values import Kind
+from tests.counting import callsOf
 from tests.jetstream.support import Inbox, Stage
 
 
@@ -106,3 +110,39 @@ def test_goneMeanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in counting[0]:
         pass
     assert seen == [True, False]
+
+
+def test_manyWatches() -> None:
+    """A new subscription with wildcards is not compared with every watched subject."""
+    stage = Stage()
+    seen: list[bool] = []
+    for number in range(5000):
+        stage.jetstream.watchInterest(b"box.%d.x" % number, b"", seen.append)
+    inbox = Inbox()
+    calls = callsOf(lambda: stage.bus.subscribe(b"other.>", inbox).cancel())
+    assert calls < 2000
+
+
+def test_manyMatches() -> None:
+    """Very many subjects that a pattern matches are looked at in steps, and each counts."""
+    stage = Stage()
+    works: list[Iterator[None]] = []
+    interest = SubjectInterest(stage.bus, works.append)
+    seen: list[bool] = []
+    subjects = [b"box.%d.x" % number for number in range(10 * PIECE)]
+    for subject in subjects:
+        interest.watch(subject, b"", seen.append)
+    for steps in works:
+        assert not list(filter(None, steps))
+    works.clear()
+    seen.clear()
+    remote, inbox = stage.account.busFor(Kind.ROUTE), Inbox()
+    subscription = remote.subscribe(b"box.*.x", inbox)
+    (steps,) = works
+    next(steps)
+    assert seen == [True] * PIECE
+    subscription.cancel()
+    assert works == [steps]
+    assert sum(1 for _ in steps) > 10
+    assert seen == [True] * PIECE + [False] * PIECE
+    interest.close()
