@@ -66,7 +66,9 @@ def indexing(patterns: tuple[bytes, ...]) -> Steps[list[Callable[[bytes], bool]]
 
 
 def subjectTest(pattern: bytes) -> Callable[[bytes], bool]:
-    """A test like L{matches}, which does not split literals, or patterns with only a last C{>}."""
+    """A test like L{matches}, which does not split patterns without C{*}."""
+    if not hasWildcard(pattern) and b"" not in pattern.split(b"."):
+        return pattern.__eq__
     prefix = pattern[:-1]
     isPrefix = pattern.endswith(b".>") and not hasWildcard(prefix[:-1])
     return partial(_beginsWith, prefix) if isPrefix else partial(matches, pattern)

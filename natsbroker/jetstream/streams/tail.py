@@ -13,6 +13,9 @@ from natsbroker.subjects.verdicts import SubjectVerdicts
 RECORDS = 2048
 BYTES = 4 << 20
 
+NEAR = 256
+"""The records that are compared with filters. The log has an index for a match that is further."""
+
 
 class StreamTail:
     """
@@ -64,12 +67,12 @@ class StreamTail:
             following = piece[-1].sequence + 1 if piece else records[-1].sequence + 1
             return Matching(piece, following)
         chosen: list[Record] = []
-        following = records[-1].sequence + 1
         verdicts = SubjectVerdicts(filters)
-        for record in records[start:]:
+        near = records[start : start + NEAR]
+        for record in near:
             if verdicts[record.subject]:
                 chosen.append(record)
                 if len(chosen) == limit:
-                    following = record.sequence + 1
-                    break
-        return Matching(chosen, following)
+                    return Matching(chosen, record.sequence + 1)
+        isFar = not chosen and near[-1] is not records[-1]
+        return None if isFar else Matching(chosen, near[-1].sequence + 1)

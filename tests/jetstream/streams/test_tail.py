@@ -5,7 +5,8 @@ The newest messages of a stream.
 from __future__ import annotations
 
 from natsbroker.interfaces.records import Record
-from natsbroker.jetstream.streams.tail import RECORDS, StreamTail
+from natsbroker.jetstream.streams.tail import NEAR, RECORDS, StreamTail
+from tests.counting import callsOf
 
 
 def records(start: int, stop: int) -> list[Record]:
@@ -57,3 +58,15 @@ def test_trimmed() -> None:
         tail.add(records(start, start + 100))
     assert tail.read((), 1, 1) is None
     assert sequences(tail, (), 4 * RECORDS - RECORDS, 1)[0] == 3 * RECORDS
+
+
+def test_far() -> None:
+    """No more than some records are compared with filters; the log has an index for the others."""
+    tail = StreamTail()
+    tail.add([Record(n, n, b"s.%d" % n, b"", b"x") for n in range(1, 3 * NEAR)])
+    assert tail.read((b"s.700",), 1, 10) is None
+    assert sequences(tail, (b"s.9", b"s.700"), 1, 10) == [9, NEAR + 1]
+    assert sequences(tail, (b"s.700",), 600, 10) == [700, 3 * NEAR]
+    assert sequences(tail, (b"nope.*",), 2 * NEAR, 10) == [3 * NEAR]
+    compared = callsOf(lambda: tail.read((b"*.nope",), 1, 10))
+    assert compared < 20 * NEAR
