@@ -76,7 +76,10 @@ class ClaimsService:
         answering.on(b"$SYS.REQ.CLAIMS.DELETE", self._once(self._delete))
         if not self._isCache:
             answering.on(_LOOKUP, self._lookUp)
-            answering.on(b"$SYS.REQ.CLAIMS.PACK", self._pack, b"responder")
+            # The members of a group at one server are chosen before those at others, and brokers of
+            # one server have the same JWTs.
+            group = b"" if server else b"responder"
+            answering.on(b"$SYS.REQ.CLAIMS.PACK", self._pack, group)
 
     @property
     def _isCache(self) -> bool:

@@ -16,6 +16,7 @@ from natsbroker.auth.operator.resolvers import FolderResolver
 from tests.auth.buses import Clients, busOf
 from tests.auth.operator.chain import Account, KeyPair, Operator, claimsOf, token
 from tests.auth.operator.directories import ACCOUNT, OPERATOR, World, issued
+from tests.support import Recorder
 
 OTHER = Account(OPERATOR)
 SYSTEM = Account(OPERATOR)
@@ -36,9 +37,10 @@ class Broker(World):
         path: Path | None = None,
         deletion: Deletion = Deletion.RENAMED,
         folder: TokenFolder | None = None,
+        server: bytes = b"",
     ) -> None:
         super().__init__()
-        bus = busOf(SYSTEM.key)
+        self.bus = bus = busOf(SYSTEM.key)
         if path is not None:
             folder = TokenFolder(str(path), deletion=deletion)
         self.folder: FolderResolver | None = None
@@ -53,6 +55,7 @@ class Broker(World):
             self.folder,
             self.clock.seconds,
             isSpeaking=lambda: self.isSpeaking,
+            server=server,
         )
         self.clients = Clients(bus)
 
@@ -229,6 +232,14 @@ class TestLooking:
         assert end == b""
         same = broker.clients.ask("$SYS.REQ.CLAIMS.PACK", broker.folder.folder.digest)
         assert same == [b""]
+
+    def test_packOfWorkers(self, tmp_path: Path) -> None:
+        """A worker leaves the request to another server, too: its neighbour has no other JWTs."""
+        broker, other = Broker(tmp_path / "jwt", server=b"N"), Recorder()
+        broker.bus.subscribe(b"$SYS.REQ.CLAIMS.PACK", other, None, b"responder")
+        for _ in range(8):
+            assert broker.clients.ask("$SYS.REQ.CLAIMS.PACK", bytes(32)) == [b""]
+        assert len(other.got) == 8
 
 
 def deletion(accounts: Any, signer: KeyPair = OPERATOR, subject: str = OPERATOR.key) -> str:
