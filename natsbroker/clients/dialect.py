@@ -35,7 +35,7 @@ from natsbroker.interfaces import (
 from natsbroker.subjects.grammar import isValidLiteral
 from natsbroker.wire import ops
 from natsbroker.wire.connect import writeJSON
-from natsbroker.wire.headers import Headers
+from natsbroker.wire.headers import Headers, Pairs
 from natsbroker.wire.values import Message
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class DialectSession(ClientSession):
         subject: bytes,
         payload: bytes,
         reply: bytes = b"",
-        headers: Mapping[str, str] | None = None,
+        headers: Pairs | None = None,
     ) -> None:
         if not self._mayAct():
             return

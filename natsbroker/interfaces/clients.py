@@ -17,6 +17,7 @@ from zope.interface import Attribute, Interface
 from natsbroker.interfaces.bus import IOrigin
 
 if TYPE_CHECKING:
+    from natsbroker.wire.headers import Pairs
     from natsbroker.wire.values import Message
 
 
@@ -139,11 +140,12 @@ class IClientSession(IOrigin):
         """
 
     def publish(
-        subject: bytes, payload: bytes, reply: bytes = b"", headers: Mapping[str, str] | None = None
+        subject: bytes, payload: bytes, reply: bytes = b"", headers: Pairs | None = None
     ) -> None:
         """
-        Publish for the client. If nobody subscribes to the subject of a request, the reply subject
-        gets a message with the status 503, as for other clients.
+        Publish for the client. C{headers} is a mapping, or pairs of names and values. If nobody
+        subscribes to the subject of a request, the reply subject gets a message with the status
+        503, as for other clients.
 
         @raise natsbroker.errors.ProtocolViolation: if the subject is not one to publish to, the
             payload is too large, or the user may not do it. The connection stays open.
