@@ -129,6 +129,11 @@ MAP: dict[str, Row] = {
         "errors wire interfaces hot config runtime connections monitoring clients links",
         f"{_TWISTED} wsproto h11",
     ),
+    "mqtt": row(
+        "clients that speak MQTT",
+        "errors subjects wire interfaces config runtime connections monitoring clients links",
+        _TWISTED,
+    ),
     "routes": row(
         "clusters",
         "errors subjects wire interfaces hot config runtime connections monitoring accounts auth"
@@ -167,8 +172,8 @@ MAP: dict[str, Row] = {
     "server": row(
         "the rooms, introduced to each other",
         "errors wire interfaces hot config runtime connections monitoring storage"
-        " accounts auth clients links system websocket routes gateways leafnodes streaming"
-        " jetstream services",
+        " accounts auth clients links system websocket mqtt routes gateways leafnodes"
+        " streaming jetstream services",
         f"{_TWISTED} {_TLS}",
     ),
     "broker": row(

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from natsbroker.config.settings.accounts import SubjectMapping
     from natsbroker.config.settings.gateways import Gateway, InterestPolicy, RemoteGateway
     from natsbroker.config.settings.leafnodes import Leafnodes
+    from natsbroker.config.settings.mqtt import MQTT
     from natsbroker.config.settings.routes import Cluster
     from natsbroker.config.settings.streaming import Streaming
     from natsbroker.config.settings.websocket import Websocket
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_PORT",
     "GLOBAL_ACCOUNT",
+    "MQTT",
     "RANDOM_PORT",
     "SYSTEM_ACCOUNT",
     "AccountLimits",
@@ -85,6 +87,7 @@ _LOADED_LATE = {
     "Gateway": "gateways",
     "InterestPolicy": "gateways",
     "Leafnodes": "leafnodes",
+    "MQTT": "mqtt",
     "RemoteGateway": "gateways",
     "Streaming": "streaming",
     "Websocket": "websocket",
@@ -285,6 +288,7 @@ class Settings:
     gateway: Gateway | None = None
     leafnodes: Leafnodes | None = None
     websocket: Websocket | None = None
+    mqtt: MQTT | None = None
     jetstream: JetStream = field(default_factory=JetStream)
     fast_lane: bool = True
     max_subject_shapes: int = 1024
@@ -310,7 +314,8 @@ class Settings:
 
     @property
     def usesTLS(self) -> bool:
-        blocks: list[Any] = [self, self.cluster, self.gateway, self.leafnodes, self.websocket]
+        blocks: list[Any] = [self, self.cluster, self.gateway, self.leafnodes]
+        blocks += [self.websocket, self.mqtt]
         blocks += getattr(self.gateway, "gateways", ())
         blocks += getattr(self.leafnodes, "remotes", ())
         return any(block is not None and block.tls is not None for block in blocks)

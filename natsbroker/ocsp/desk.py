@@ -94,6 +94,7 @@ class OCSPDesk:
             gateway=gateway,
             leafnodes=leafnodes,
             websocket=given(settings.websocket, "client"),
+            mqtt=given(settings.mqtt, "client"),
         )
 
     def _folder(self, settings: Settings) -> Path | None:

@@ -114,4 +114,15 @@ KINDS: tuple[Any, ...] = (
         ).WebSocketService(links.dependencies, host, links),
         reloadError="config reload not supported for Websocket",
     ),
+    LinkKind(
+        name="mqtt",
+        key="mqtt",
+        dialect="mqtt",
+        page="",
+        reading=lambda: import_module("natsbroker.mqtt.reading"),
+        makeService=lambda host, links: import_module("natsbroker.mqtt.service").MQTTService(
+            host, links.dependencies.sockets.pop("mqtt", None)
+        ),
+        reloadError="config reload not supported for MQTT",
+    ),
 )

@@ -182,18 +182,20 @@ def _portRisks(settings: Settings) -> Found:
 
 
 def openListeners(settings: Settings, required: bool) -> Found:
-    authorization, websocket = settings.authorization, settings.websocket
+    authorization = settings.authorization
     if authorization.plugin or authorization.auth_callout or settings.operator.isOn:
         return
     streaming = settings.streaming
     if (streaming is None or not streaming.nats_server) and isOpen(settings.host, required):
         key = keyIn(settings, "port", "listen")
         yield key, OPEN_TO_OTHERS.format(joined(settings.host, settings.port))
-    if websocket is None or not websocket.port:
-        return
-    if isOpen(websocket.host, not websocket.no_auth_user if websocket.asksItself else required):
-        key = keyIn(settings, "websocket.port", "websocket.listen")
-        yield key, OPEN_TO_OTHERS.format(joined(websocket.host, websocket.port))
+    for name in ("websocket", "mqtt"):
+        block = getattr(settings, name)
+        if block is None or not block.port:
+            continue
+        if isOpen(block.host, not block.no_auth_user if block.asksItself else required):
+            key = keyIn(settings, f"{name}.port", f"{name}.listen")
+            yield key, OPEN_TO_OTHERS.format(joined(block.host, block.port))
 
 
 def keyIn(settings: Settings, *keys: str) -> str:

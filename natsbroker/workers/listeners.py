@@ -22,6 +22,7 @@ from natsbroker.workers.messages import (
 
 _KINDS = {
     "websocket": ("websocket", ""),
+    "mqtt": ("mqtt", ""),
     "leafnodes": ("leafnode", "nats-leaf"),
     "gateway": ("gateway", "nats-gw"),
 }

@@ -173,10 +173,10 @@ class TestErrors:
 
     def test_notSupportedYet(self) -> None:
         """A key of an unsupported feature is read, checked and reported."""
-        reading, findings = readingOf("mqtt { js_domain: c, port: x }")
-        mqtt = reading.block("mqtt")
-        assert mqtt is not None
-        assert mqtt.text("js_domain") == "c"
+        reading, findings = readingOf("jetstream { tpm { keys_file: c, pcr: x } }")
+        tpm = reading.blockOrEmpty("jetstream").block("tpm")
+        assert tpm is not None
+        assert tpm.text("keys_file") == "c"
         assert [type(error).__name__ for error in findings.errors] == [
             "ConfigError",
             "NotSupportedYet",

@@ -124,7 +124,7 @@ def test_besideTheReader(block: BlockSchema, name: str) -> None:
         ({"cluster": {"routes": [1]}}, "cluster/routes/0"),
         ({"accounts": {"A": {"users": [{"user": 1}]}}}, "accounts"),
         ({"authorization": {"users": [{"user": 1}]}}, "authorization/users/0/user"),
-        ({"mqtt": {"port": 1883}}, "mqtt"),
+        ({"mqtt": {"port": "x"}}, "mqtt/port"),
         ({"write_timeout": "retry"}, "write_timeout"),
         ({"authorization": {"more": 1}}, "authorization"),
     ],

@@ -62,7 +62,6 @@ from natsbroker.config.keys.types import (
     Key,
     ListType,
     MapType,
-    Unsupported,
     arrayOf,
     filled,
     natural,
@@ -271,7 +270,7 @@ ROOT = BlockSchema(
     ),
     streaming=Key(STREAMING, restart="Streaming"),
     websocket=Key(WEBSOCKET, aliases="ws"),
-    mqtt=Key(MQTT, unsupported=Unsupported("MQTT"), restart="MQTT"),
+    mqtt=Key(MQTT),
 )
 
 

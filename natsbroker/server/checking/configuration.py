@@ -31,7 +31,10 @@ _LOCAL = {"localhost": "127.0.0.1"}
 
 ERROR, WARNING = "error", "warning"
 
-_LOGINS = ("authorization", "accounts", "no_auth_user", "operator", "trusted_keys", "websocket")
+_LOGINS = (
+    *("authorization", "accounts", "no_auth_user", "operator", "trusted_keys"),
+    *("websocket", "mqtt"),
+)
 """The keys that say who may connect."""
 
 

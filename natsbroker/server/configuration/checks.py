@@ -127,7 +127,7 @@ class _Checker:
 
 def checkCertificates(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:
     """Check that peers must show a certificate if OCSP is to check it."""
-    for key in ("", "leafnodes", "websocket"):
+    for key in ("", "leafnodes", "websocket", "mqtt"):
         block: Any = getattr(settings, key) if key else settings
         tls: TLSSettings | None = None if block is None else block.tls
         peer = None if tls is None or tls.verify else tls.ocsp_peer

@@ -18,7 +18,7 @@ from natsbroker.connections.opensocket import addressOf
 
 CLIENT = "client"
 MONITORING = "monitoring"
-BLOCKS = ("cluster", "gateway", "leafnodes", "websocket")
+BLOCKS = ("cluster", "gateway", "leafnodes", "websocket", "mqtt")
 """Blocks of the configuration that have a listener; its socket has the same name."""
 
 NAMES = (CLIENT, MONITORING, *BLOCKS)

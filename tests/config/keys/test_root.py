@@ -306,10 +306,9 @@ def test_restarts() -> None:
     assert restarts()["jetstream.store_dir"] == "jetstream storage directory"
     assert restarts()["operator.resolver"] == "AccountResolver"
     assert restarts()["cluster.name"] == "cluster name"
-    deferred = {"mqtt"}
     for path in restarts():
         made: object = Settings(cluster=Cluster())
-        for name in path.split(".") if path.partition(".")[0] not in deferred else ():
+        for name in path.split("."):
             assert hasattr(made, name), path
             made = getattr(made, name)
 
@@ -335,8 +334,8 @@ def unsupported(path: str) -> Unsupported:
 
 def test_unsupportedFeature() -> None:
     """A key of a feature that is not built names this feature."""
-    assert str(unsupported("mqtt")) == "not supported yet (MQTT)"
-    assert not unsupported("mqtt").accepts({})
+    assert str(unsupported("jetstream.tpm")) == "not supported yet (keys in a TPM)"
+    assert not unsupported("jetstream.tpm").accepts({})
 
 
 def test_supportedFeature() -> None:

@@ -14,7 +14,6 @@ NKEY = "UC6NLCN7AS34YOJVCYD4PJ3QB7QGLYG5B5IMBT25VW5K4TNUJODM7BOX"
 
 VALID = [
     "jetstream { tpm { keys_file: f, pcr: 1 } }",
-    "mqtt { port: -1, ack_wait: '1m', max_inflight: 10, stream_replicas: 1 }",
 ]
 
 
@@ -30,6 +29,7 @@ SUPPORTED = [
         listen: "127.0.0.1:-1", no_tls: true, origins: ["http://a"], handshake_timeout: 2
         headers { X-A: b }, authorization { user: a, pass: b, timeout: 1 }
     }""",
+    "jetstream: true, mqtt { port: -1, ack_wait: '1m', max_inflight: 10, stream_replicas: 1 }",
     "ocsp { mode: always, url: a }",
     "ocsp_cache { type: local, save_interval: 10 }",
     f"proxies {{ trusted: [ {{key: {NKEY}}}, {{public_key: {NKEY}}} ] }}",

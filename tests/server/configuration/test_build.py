@@ -33,12 +33,13 @@ def test_emptyFile() -> None:
 
 def test_allErrorsInOrder() -> None:
     """All mistakes are reported, in the order of the file."""
-    assert complaintsOf("no_auth_user: x\nport: a\nbogus: 1\nmax_payload: 3GB\nmqtt {}") == [
+    text = "no_auth_user: x\nport: a\nbogus: 1\nmax_payload: 3GB\njetstream { tpm {} }"
+    assert complaintsOf(text) == [
         's.conf:1:1: no_auth_user: "x" present, but users/nkeys are not defined',
         "s.conf:2:1: port: expected an integer, got a string",
         's.conf:3:1: unknown field "bogus"',
         "s.conf:4:1: max_payload: value is too big",
-        "s.conf:5:1: mqtt: not supported yet (MQTT)",
+        "s.conf:5:13: jetstream.tpm: not supported yet (keys in a TPM)",
     ]
 
 

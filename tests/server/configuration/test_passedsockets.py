@@ -152,8 +152,8 @@ class TestAddresses:
         given = {name: listening() for name in NAMES}
         addresses = {name: passed.getsockname() for name, passed in given.items()}
         settings: Any = at(
-            "cluster { name: c }\ngateway { name: c, port: 1 }\nleafnodes {}\n"
-            "websocket { port: 1, no_tls: true }",
+            "server_name: s\ncluster { name: c }\ngateway { name: c, port: 1 }\nleafnodes {}\n"
+            "websocket { port: 1, no_tls: true }\nmqtt { port: 1 }",
             **given,
         )
         monitoring = settings.monitoring
@@ -191,7 +191,7 @@ class TestAddresses:
         with pytest.raises(ConfigErrors, match=r"pages on 0\.0\.0\.0"):
             at("http: 127.0.0.1:1, insecure_monitor: false", monitoring=listening("0.0.0.0"))
 
-    @pytest.mark.parametrize("name", ["cluster", "gateway", "leafnodes", "websocket"])
+    @pytest.mark.parametrize("name", ["cluster", "gateway", "leafnodes", "websocket", "mqtt"])
     def test_missingBlock(self, name: str) -> None:
         """A socket for a listener without configuration is refused."""
         with pytest.raises(ConfigError, match=f"{name}: the configuration has no such block"):
