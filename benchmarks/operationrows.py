@@ -33,6 +33,7 @@ STORED = (
     ("publish", "publish", (), ()),
     ("publish-id", "publish with Nats-Msg-Id", (), ()),
     ("put", "key-value put", (), ()),
+    ("put-ttl", "key-value put with a time to live", (), ()),
     ("get", "key-value get", (), ()),
     ("update", "key-value update (compare and set)", (), ()),
     ("fetch-1", "work queue, fetch 1 and ack_sync", ("32000",), ("4000",)),

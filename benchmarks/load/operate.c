@@ -111,6 +111,12 @@ static void publishOnce(struct client *me) {
     store(me, subject, "", (size_t) opt.size);
 }
 
+static void publishEnding(struct client *me) {
+    char subject[32];
+    keySubject(subject, me, KEYS);
+    store(me, subject, "NATS/1.0\r\nNats-TTL: 3600\r\n\r\n", (size_t) opt.size);
+}
+
 static void publishIdentified(struct client *me) {
     char subject[32], headers[64];
     keySubject(subject, me, KEYS);
@@ -270,6 +276,7 @@ static const struct operation operations[] = {
     {"publish", "", 0, 0, 0, NULL, publishOnce},
     {"publish-id", "", 0, 0, 0, NULL, publishIdentified},
     {"put", BUCKET, 0, 0, 0, NULL, publishOnce},
+    {"put-ttl", BUCKET ",\"allow_msg_ttl\":true", 0, 0, 0, NULL, publishEnding},
     {"get", BUCKET, KEYS, 0, 0, NULL, getOnce},
     {"update", BUCKET, 0, 0, 0, NULL, updateOnce},
     {"fetch-1", WORK, 0, 1, 1, enterWorkers, fetchOnce},

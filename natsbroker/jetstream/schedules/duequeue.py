@@ -52,6 +52,7 @@ class DueQueue:
         self._pause = pause
         self._queue: list[DueMessage] = []
         self._timer: Deadline | None = None
+        self._timerFor = 0
         self._isHandling = self._isClosed = False
 
     def add(self, message: DueMessage) -> None:
@@ -60,10 +61,14 @@ class DueQueue:
 
     def schedule(self) -> None:
         """Set the timer for the first message."""
+        first = self._queue[0].time if self._queue else 0
+        if self._timer is not None and first == self._timerFor:
+            return
         self._cancel()
         if self._queue and not (self._isHandling or self._isClosed):
             account = self._stream.account
-            wait = max((self._queue[0].time - account.now()) / _SECOND, self._pause)
+            self._timerFor = first
+            wait = max((first - account.now()) / _SECOND, self._pause)
             self._timer = account.deadlines.after(min(wait, LONGEST_WAIT), self._due)
 
     def close(self) -> None:

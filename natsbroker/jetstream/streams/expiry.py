@@ -5,6 +5,7 @@ Messages with a time to live, and when they end.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred
@@ -48,6 +49,18 @@ def parseTtl(text: bytes) -> int:
     return duration if duration >= SECOND else 0
 
 
+def _ttlIn(headers: bytes) -> int:
+    """The time to live in a header block; 0 for none."""
+    return parseTtl(MessageHeaders(headers).get(b"Nats-TTL"))
+
+
+#: Messages of a bucket mostly have the same header block.
+_ttlInShort = lru_cache(maxsize=64)(_ttlIn)
+
+#: Header blocks up to this length are remembered.
+_SHORT = 128
+
+
 class MessageExpiry:
     """
     Removes the messages of one stream when their time to live is over.
@@ -64,11 +77,11 @@ class MessageExpiry:
 
     def stored(self, records: Sequence[Record]) -> None:
         """Note the times of removal of messages that became durable."""
-        for record in records:
-            if b"Nats-TTL:" in record.headers:
-                ttl = parseTtl(MessageHeaders(record.headers).get(b"Nats-TTL"))
+        for sequence, timestamp, _, headers, _ in records:
+            if b"Nats-TTL:" in headers:
+                ttl = _ttlInShort(headers) if len(headers) <= _SHORT else _ttlIn(headers)
                 if ttl > 0:
-                    self._ends.add(DueMessage(record.timestamp + ttl, record.sequence, b""))
+                    self._ends.add(DueMessage(timestamp + ttl, sequence, b""))
         self._ends.schedule()
 
     def close(self) -> None:

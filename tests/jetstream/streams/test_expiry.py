@@ -55,6 +55,36 @@ def test_expires(storage: StorageType) -> None:
     assert left == [[1, 3, 4, 5], [1, 3, 5], [3, 5]]
 
 
+def test_timerOfFirst() -> None:
+    """Messages that end later than others set no timer; one that ends before them does."""
+    stage = Stage()
+    stream = stage.stream(allow_msg_ttl=True)
+    stage.publish(b"s.a", b"x", Nats_TTL="9")
+    before = [call.getTime() for call in stage.clock.getDelayedCalls()]
+    for _ in range(3):
+        stage.publish(b"s.a", b"x", Nats_TTL="20")
+    assert [call.getTime() for call in stage.clock.getDelayedCalls()] == before
+    stage.publish(b"s.a", b"x", Nats_TTL="2")
+    stage.clock.advance(2)
+    stage.settle()
+    assert [record[0] for record in stage.stored(stream)] == [1, 2, 3, 4]
+    stage.clock.advance(7)
+    stage.settle()
+    assert [record[0] for record in stage.stored(stream)] == [2, 3, 4]
+
+
+@pytest.mark.parametrize("length", [1, 500])
+def test_otherHeaders(length: int) -> None:
+    """The time to live is found in short header blocks and in long ones."""
+    stage = Stage()
+    stream = stage.stream(allow_msg_ttl=True)
+    for _ in range(2):
+        stage.publish(b"s.a", b"x", Nats_TTL="2", X_Other="x" * length)
+    stage.clock.advance(2)
+    stage.settle()
+    assert stream.messages == 0
+
+
 def test_afterRestart() -> None:
     """After a restart, messages expire at their original times."""
     stage = Stage()
