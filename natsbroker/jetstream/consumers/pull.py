@@ -144,8 +144,11 @@ def _read(text: bytes) -> tuple[PullBody, GroupTerms]:
     terms = GroupTerms(
         asked.group, asked.min_pending, asked.min_ack_pending, asked.id, asked.priority
     )
-    return asked, terms
+    return asked, _NO_TERMS if terms == _NO_TERMS else terms
 
+
+#: The priority terms of a request without any.
+_NO_TERMS = GroupTerms()
 
 #: Clients that fetch send the same text again and again.
 _readShort = lru_cache(maxsize=256)(_read)
@@ -172,7 +175,8 @@ def checkPull(request: PullRequest, config: ConsumerConfig, now: float) -> None:
             raise PullRefused(f"409 Exceeded MaxRequestExpires of {limit}")
     if 0 < config.max_bytes < request.room:
         raise PullRefused(f"409 Exceeded MaxRequestMaxBytes of {config.max_bytes}")
-    if request.terms is not None:
+    isPlain = request.terms is _NO_TERMS and config.priority_policy is PriorityPolicy.NONE
+    if request.terms is not None and not isPlain:
         _checkTerms(request.terms, config)
 
 

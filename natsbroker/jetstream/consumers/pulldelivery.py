@@ -89,7 +89,8 @@ class PullDeliverer(ConsumerDeliverer):
         try:
             if self.core.config.priority_policy is not PriorityPolicy.NONE:
                 self._checkPin(request)
-            self._checkPending(request)
+            if request.isNoWait:
+                self._checkPending(request)
         except PullRefused as refused:
             self._refuse(request.reply, str(refused).encode())
             return False
@@ -125,17 +126,18 @@ class PullDeliverer(ConsumerDeliverer):
         requests wait, the longer the search for these takes. If many wait, some new requests are
         refused without a search.
         """
-        if self.waiting.isFull and self._unexamined:
+        if not self.waiting.isFull:
+            self._unexamined = 0
+            return True
+        if self._unexamined:
             self._unexamined -= 1
             return False
-        isFull = self.waiting.isFull and self.examine() >= self.waiting.limit
+        isFull = self.examine() >= self.waiting.limit
         self._unexamined = self.waiting.limit // _EXAMINED if isFull else 0
         return not isFull
 
     def _checkPending(self, request: PullRequest) -> None:
         core = self.core
-        if not request.isNoWait:
-            return
         core.cursor.count()
         pending = core.cursor.numPending + core.pending.queueLength
         if not pending and core.cursor.isCounted and request.isForever:

@@ -22,6 +22,7 @@ _COLUMNS = {1: 5, VERSION: 6}
 
 _HEADER = struct.Struct("<BQQQQQQ")
 _COLUMN = struct.Struct("<IBq")
+_EMPTY = _COLUMN.pack(0, 4, 0)
 _NARROW = 1 << 32
 
 #: Pending messages that a value has room for; a store takes values of up to 16 MiB.
@@ -117,6 +118,8 @@ class ConsumerState:
 
 
 def _encoded(column: Sequence[int]) -> bytes:
+    if not column:
+        return _EMPTY
     lowest = 0
     try:
         values = array("I", column)
