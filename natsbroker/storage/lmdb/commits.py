@@ -429,9 +429,8 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
             self._noteGeneration(transaction.generation)
         try:
             marks = opened.marks
-            if self._unmarked & marks.logs.keys():
-                kept = {key: mark for key, mark in marks.logs.items() if key not in self._unmarked}
-                marks.write(opened.mark, kept)
+            if forgotten := self._unmarked & marks.logs.keys():
+                marks.write(opened.mark, {}, forgotten)
             self._unmarked.clear()
         except OSError as failure:
             self._fail([], failure)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from struct import Struct, error
@@ -165,6 +165,7 @@ class Marks:
     mark: bytes = b""
     logs: dict[int, Mark] = field(default_factory=dict)
     _generation: int = 0
+    _packed: dict[int, bytes] = field(default_factory=dict)
 
     @classmethod
     def read(cls, directory: Path) -> Marks:
@@ -189,6 +190,7 @@ class Marks:
                 position += _MARK.size + length
                 name = body[position - length : position].decode("utf-8")
                 marks.logs[identity] = Mark(name, reserved)
+                marks._packed[identity] = body[position - length - _MARK.size : position]
         except error:
             return cls(directory)
         marks.known, marks.mark, marks._generation = True, mark, generation
@@ -203,7 +205,7 @@ class Marks:
         beyond = self.beyond(rows)
         if beyond:
             more = {key: Mark(rows[key].name, rows[key].last + RESERVED) for key in beyond}
-            self.write(mark, {**self.logs, **more})
+            self.write(mark, more)
 
     def beyond(self, rows: Mapping[int, StoredRow]) -> list[int]:
         """The logs that are about to write further than is stored durably."""
@@ -214,19 +216,27 @@ class Marks:
                 beyond.append(identity)
         return beyond
 
-    def write(self, mark: bytes, logs: Mapping[int, Mark]) -> None:
-        """Replace the older file. It is on disk on return. If this fails, nothing has changed."""
-        pieces = []
-        for identity, noted in logs.items():
+    def write(
+        self, mark: bytes, changed: Mapping[int, Mark], forgotten: Collection[int] = ()
+    ) -> None:
+        """
+        Replace the older file: add some logs or change them, and leave out others. It is on disk on
+        return. If this fails, nothing has changed.
+        """
+        # The others stay packed, because there may be tens of thousands.
+        logs, packed = {**self.logs, **changed}, dict(self._packed)
+        for identity, noted in changed.items():
             name = noted.name.encode("utf-8")
-            pieces.append(_MARK.pack(identity, noted.reserved, len(name)) + name)
-        body = b"".join(pieces)
+            packed[identity] = _MARK.pack(identity, noted.reserved, len(name)) + name
+        for identity in forgotten:
+            del logs[identity], packed[identity]
+        body = b"".join(packed.values())
         generation = self._generation + 1
         head = _MARKS_HEAD.pack(_MARKS_TEXT, mark, generation, len(logs), 0)[:-4]
         data = head + crc32c(head + body).to_bytes(4, "little") + body
         writeWhole(self.directory / f"marks-{generation & 1}", data)
         self._generation, self.known, self.mark = generation, True, mark
-        self.logs = dict(logs)
+        self.logs, self._packed = logs, packed
 
 
 _COMMIT = Struct("<8sQI")

@@ -382,9 +382,10 @@ def test_madeAgain(killed: Path, isDamaged: bool) -> None:
     database is damaged.
     """
     marks = Marks.read(killed)
-    logs = {(1 << 64) - 1: Mark("a", 16384), **marks.logs}
+    later = marks.logs
+    marks.write(marks.mark, {(1 << 64) - 1: Mark("a", 16384)}, later)
     for _ in range(2):
-        marks.write(marks.mark, logs)
+        marks.write(marks.mark, later)
     if isDamaged:
         data = bytearray((killed / "data.mdb").read_bytes())
         data[:8192] = bytes(8192)
@@ -824,11 +825,14 @@ def test_marks(tmp_path: Path) -> None:
     """
     marks = Marks(tmp_path)
     same, moved = Mark("same", 16384), Mark("moved", 16384)
-    for logs in (
-        {1: same, 2: moved},
-        {1: same, 2: Mark("moved", 32768), 3: Mark("new", 1)},
-        {1: same, 3: Mark("renamed", 1)},
-        {2: moved, 1: same},
-    ):
-        marks.write(b"12345678", logs)
+    further, new = Mark("moved", 32768), Mark("new", 1)
+    changes: list[tuple[dict[int, Mark], list[int], dict[int, Mark]]] = [
+        ({1: same, 2: moved}, [], {1: same, 2: moved}),
+        ({2: further, 3: new}, [], {1: same, 2: further, 3: new}),
+        ({}, [2], {1: same, 3: new}),
+        ({3: Mark("renamed", 1)}, [1], {3: Mark("renamed", 1)}),
+    ]
+    for changed, forgotten, logs in changes:
+        marks.write(b"12345678", changed, forgotten)
         assert Marks.read(tmp_path).logs == marks.logs == logs
+        marks = Marks.read(tmp_path)
