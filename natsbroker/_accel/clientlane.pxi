@@ -248,7 +248,7 @@ cdef class Lane:
                 break
             if header and (
                 not takesHeaders(matches.reachable)
-                or mayAskForTrace(data + line + 1, header, self.matcher.tracesParents)
+                or isForReadablePath(data + line + 1, header, self.matcher.tracesParents)
             ):
                 break
             if matches.isLarge:

@@ -105,12 +105,12 @@ cdef inline bint isNamed(
     return False
 
 
-cdef bint mayAskForTrace(
+cdef bint isForReadablePath(
     const char* block, Py_ssize_t length, bint tracesParents
 ) noexcept nogil:
     """
-    Whether headers may ask for a trace of their message: see
-    L{natsbroker.wire.tracing.asksForTrace}.
+    Whether headers may ask for a trace of their message, or name the subjects of a schedule: see
+    L{natsbroker.wire.tracing.asksForTrace} and L{natsbroker.wire.schedules}.
 
     @param tracesParents: whether C{traceparent} does, in any case.
     """
@@ -122,6 +122,8 @@ cdef bint mayAskForTrace(
             return False
         place += 1
         if place[0] == c"N" and memcmp(place, b"Nats-Trace-Dest", 15) == 0:
+            return True
+        if place[0] == c"N" and memcmp(place, b"Nats-Schedule-", 14) == 0:
             return True
         if tracesParents and strncasecmp(place, b"traceparent", 11) == 0:
             return True

@@ -226,7 +226,7 @@ cdef class LinkLane:
                 break
             if data[end - 2] != c"\r" or data[end - 1] != c"\n":
                 break
-            if header and mayAskForTrace(data + line + 1, header, matcher.tracesParents):
+            if header and isForReadablePath(data + line + 1, header, matcher.tracesParents):
                 break
             matches = self.giver.matchesOf(data + subject, length)
             if not self.isServed(matches, namesLength, header) and not (

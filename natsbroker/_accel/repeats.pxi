@@ -196,7 +196,7 @@ cdef Py_ssize_t framesAlike(
     if run.hasHeader and count < most:
         for place in range(count, nb_alike(run.first, run.line, run.whole, available, most)):
             block = run.first + (place + 1) * run.whole + run.line
-            if mayAskForTrace(block, run.header, tracesParents):
+            if isForReadablePath(block, run.header, tracesParents):
                 break
             count = place + 1
     return count

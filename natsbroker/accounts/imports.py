@@ -22,9 +22,11 @@ from natsbroker.accounts.relays import (
 from natsbroker.accounts.tracing import MessageTrace, disabled, withTraceHeader
 from natsbroker.accounts.withdrawn import isPull
 from natsbroker.config.settings.accounts import STREAM, ServiceExport
+from natsbroker.subjects.grammar import matches
 from natsbroker.subjects.renaming import Renaming
 from natsbroker.wire.clientinfo import stamped
 from natsbroker.wire.mapped import ACKNOWLEDGEMENT
+from natsbroker.wire.schedules import mayNameSubjects, sourcesIn, targetsIn
 from natsbroker.wire.text import decoded
 from natsbroker.wire.tracing import DEST
 from natsbroker.wire.values import ClientInfo, Kind, Message
@@ -70,6 +72,8 @@ class ImportedService(ImportHop, Relay):
             return False
         if path is not None and path.refuses(export):
             return False
+        if message.headerLength and not self._maySchedule(message):
+            return False
         subject = exporter.mapped(self._renaming.toTheirs(message.subject))
         trace = message.trace
         if trace is not None:
@@ -106,6 +110,13 @@ class ImportedService(ImportHop, Relay):
         if answer is not None and not reached:
             exporter.responses.giveUp(answer, 503)
         return reached > 0
+
+    def _maySchedule(self, message: Message) -> bool:
+        """Whether the subjects of a schedule, if it is one, belong to the export too."""
+        if not mayNameSubjects(message.body, message.headerLength):
+            return True
+        named = targetsIn(message.headers) + sourcesIn(message.headers)
+        return all(matches(self._renaming.theirs, subject) for subject in named)
 
     def _traced(self, request: Message, trace: MessageTrace) -> Message:
         """Have the exporter's servers send their trace events to a subject that leads here."""

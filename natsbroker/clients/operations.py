@@ -80,7 +80,7 @@ class ClientOperations(PeerSession):
             if self._trace is not None:
                 self._trace.mapped(subject, mapped)
             subject = mapped
-        violation = rules.violation(subject, reply)
+        violation = rules.violation(subject, reply) or rules.violationIn(body, headerLength)
         if violation is not None:
             self._violated(violation)
             return
@@ -105,6 +105,7 @@ class ClientOperations(PeerSession):
         else:
             trace.mapped(message, mapped)
         violation = rules.violation(mapped, message.reply)
+        violation = violation or rules.violationIn(message.body, message.headerLength)
         if violation is not None:
             if trace is not None:
                 trace.failed(violation.error.filled(*violation.arguments))

@@ -14,6 +14,7 @@ from natsbroker import errors
 from natsbroker.subjects.permissions import DENIED, PermissionSet, ResponsePermission
 from natsbroker.wire.grants import Grant, Verb
 from natsbroker.wire.reserved import CLUSTER_SUBJECTS, isReserved, isReservedReply
+from natsbroker.wire.schedules import mayNameSubjects, sourcesIn, targetsIn
 
 
 @dataclass(eq=False, slots=True)
@@ -93,6 +94,23 @@ class PublishRules:
             violation = rule.violation(self, subject, reply)
             if violation is not None:
                 return violation
+        return None
+
+    def violationIn(self, body: bytes, headerLength: int) -> errors.ProtocolViolation | None:
+        """
+        Check a schedule in headers: JetStream publishes to its target for the client, and shows it
+        the last message of its source.
+        """
+        if not headerLength or not mayNameSubjects(body, headerLength):
+            return None
+        block = body[:headerLength]
+        violations = (self.violation(target, b"") for target in targetsIn(block))
+        violation = next(filter(None, violations), None)
+        if violation is not None:
+            return violation
+        for source in sourcesIn(block):
+            if self._grant.may(Verb.SUBSCRIBE, source) is DENIED:
+                return _denied(errors.SUBSCRIBE_DENIED, source)
         return None
 
     def _forbidden(self, subject: bytes, reply: bytes) -> errors.ProtocolViolation | None:

@@ -29,6 +29,7 @@ from natsbroker.wire import ops
 from natsbroker.wire.dialects import leaf, route
 from natsbroker.wire.dialects.linklines import LinkMessage
 from natsbroker.wire.grants import Grant
+from natsbroker.wire.schedules import mayNameSubjects, sourcesIn, targetsIn
 from natsbroker.wire.values import EVERY_GROUP, ClientInfo, Kind, Message
 
 #: The interest that the peer receives, by what it is. A spoke gets all that its messages reach from
@@ -226,6 +227,8 @@ class LeafTraffic:
             if not subject.startswith(ACKNOWLEDGEMENTS):
                 self._refuse(subject)
             return
+        if came.headerLength and not self._maySchedule(came):
+            return
         if came.headerLength and self._traces(came._replace(queues=queues)):
             return
         mapped = self._bus.mapped(subject)
@@ -282,6 +285,20 @@ class LeafTraffic:
         if not isAllowed:
             self._link.say(errors.PUBLISH_DENIED.line(_text(dest)))
         return isAllowed
+
+    def _maySchedule(self, came: LinkMessage) -> bool:
+        """
+        Whether the peer may publish to the target of a schedule and be sent the messages of its
+        source.
+        """
+        if not mayNameSubjects(came.body, came.headerLength):
+            return True
+        block, rules = came.body[: came.headerLength], self._rules
+        denied = [target for target in targetsIn(block) if not rules.mayCome(target)]
+        denied += [source for source in sourcesIn(block) if not rules.outgoing.allows(source)]
+        for subject in denied[:1]:
+            self._link.say(errors.PUBLISH_DENIED.line(_text(subject)))
+        return not denied
 
     def _isAnswer(self, subject: bytes) -> bool:
         replies = self.target.replies

@@ -27,6 +27,7 @@ from natsbroker.wire.decoder import Decoder
 from natsbroker.wire.lines import HEAD, readLine
 from natsbroker.wire.reach import MASKS
 from natsbroker.wire.reserved import CLUSTER_SUBJECTS, isReserved, isReservedReply
+from natsbroker.wire.schedules import mayNameSubjects
 from natsbroker.wire.tracing import asksForTrace
 from natsbroker.wire.values import Kind
 
@@ -199,7 +200,7 @@ class Lane:
                 buffer, position, line, plan, 1 + (batch.until - batch.work) // plan.cost
             )
             if plan.header:
-                bodies = list(takewhile(partial(self._isUntraced, plan.header), bodies))
+                bodies = list(takewhile(partial(self._isSimple, plan.header), bodies))
             if not bodies:
                 break
             count = len(bodies)
@@ -212,8 +213,9 @@ class Lane:
             total += count
         return total
 
-    def _isUntraced(self, header: int, body: bytes) -> bool:
-        return not asksForTrace(body, header, self.matcher.tracesParents)
+    def _isSimple(self, header: int, body: bytes) -> bool:
+        isTraced = asksForTrace(body, header, self.matcher.tracesParents)
+        return not (isTraced or mayNameSubjects(body, header))
 
     def _understand(self, line: bytes) -> _Plan | None:
         plan = self._plan(line)

@@ -203,6 +203,15 @@ class TestRequestor:
         assert b"X: y\r\n" in message.headers
         assert message.payload == b"hi"
 
+    @pytest.mark.parametrize(("target", "count"), [(b"req.b", 1), (b"other", 0)])
+    def test_schedule(self, market: Market, target: bytes, count: int) -> None:
+        """A schedule comes through an import only if the export has its subjects."""
+        market.service("B", "A", b"req.*")
+        service = market.subscribe("A", b"req.*")
+        headers = b"NATS/1.0\r\nNats-Schedule-Target: %b\r\n\r\n" % target
+        market.publish("B", b"req.a", b"hi", headers=headers, origin=Person("B"))
+        assert len(service.got) == count
+
     def test_sharedObject(self, market: Market) -> None:
         """
         A receiver in the importing account gets the request without a description of the requestor.

@@ -11,7 +11,7 @@ import pytest
 from natsbroker import errors
 from natsbroker.clients import admission
 from natsbroker.clients.publishing import PublishRule, PublishRules, ReplyTracker
-from natsbroker.subjects.permissions import PermissionSet, ResponsePermission
+from natsbroker.subjects.permissions import PermissionSet, ResponsePermission, SubscribePermissions
 from natsbroker.wire.grants import Grant
 from tests.clients.lines import msg, pub
 from tests.support import HEADERS, Doorkeeper, World, onEach
@@ -81,6 +81,32 @@ class TestPermissions:
         )
         assert told(rules, b"req.secret") != b""
         assert told(rules, b"nope") == b"-ERR 'Permissions Violation for Publish to \"nope\"'\r\n"
+
+    @pytest.mark.parametrize(
+        ("target", "source", "text"),
+        [
+            (b"req.a", b"", b""),
+            (b"req.a", b"open.a", b""),
+            (b"req.secret", b"", b"Permissions Violation for Publish"),
+            (b"$NRG.x", b"", b"Permissions Violation for Publish"),
+            (b"req.a", b"req.a", b"Permissions Violation for Subscription"),
+        ],
+    )
+    def test_schedule(self, target: bytes, source: bytes, text: bytes) -> None:
+        """A schedule may publish and show no more than its publisher may."""
+        grant = Grant(
+            publish=PermissionSet([b"req.>"], [b"req.secret"]),
+            subscribe=SubscribePermissions([b"open.>"]),
+        )
+        rules = PublishRules(grant, False, Time())
+        block = b"NATS/1.0\r\nNats-Schedule-Target: %b\r\nNats-Schedule-Source: %b\r\n\r\n"
+        block = (
+            block % (target, source) if source else block.partition(b"Nats-Schedule-S")[0] % target
+        )
+        violation = rules.violationIn(block + b"x", len(block))
+        shown = b"" if violation is None else violation.error.line(*violation.arguments)
+        assert text in shown and bool(text) is bool(shown)
+        assert rules.violationIn(b"x" + block, 0) is None
 
     def test_anyBytes(self) -> None:
         """A subject that is not UTF-8 is shown with escaped bytes in the error."""

@@ -307,6 +307,26 @@ class TestPermissions:
         assert len(other.got) == 2
         assert len(events.got) == (4 if isTraced else 0)
 
+    @pytest.mark.parametrize(
+        ("line", "isAllowed"),
+        [
+            (b"Nats-Schedule-Target: out.b", True),
+            (b"Nats-Schedule-Target: in.b", False),
+            (b"Nats-Schedule-Target: out.b\r\nNats-Schedule-Source: in.b", True),
+            (b"Nats-Schedule-Target: out.b\r\nNats-Schedule-Source: secret", False),
+        ],
+    )
+    def test_schedule(self, line: bytes, isAllowed: bool) -> None:
+        """A leafnode's schedules publish and show no more than its user may; the link stays."""
+        broker = Broker()
+        heard = broker.subscribe(b"out.a")
+        broker.decider.answer = self.grant()
+        wire = broker.spoke()
+        block = b"NATS/1.0\r\n%b\r\n\r\n" % line
+        wire.send(b"HMSG out.a %d %d\r\n%bx\r\n" % (len(block), len(block) + 1, block))
+        broker.settle()
+        assert (len(heard.got), wire.isOpen()) == (isAllowed, True)
+
     def test_acknowledgements(self) -> None:
         """
         A spoke's acknowledgements are ignored for consumers that it may not pull from, and the link

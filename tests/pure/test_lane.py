@@ -378,14 +378,15 @@ def test_mappedAndImported(names: Names) -> None:
         assert pair.subscriber.receive() == b"MSG x.a.b 1 3\r\nabc\r\n" * 2
 
 
-#: Header blocks of one length: the first two may ask for a trace.
+#: Header blocks of one length: two may ask for a trace, and one names a subject.
+SCHEDULE = b"NATS/1.0\r\nNats-Schedule-X: t\r\n\r\n"
 TRACED = b"NATS/1.0\r\nNats-Trace-Dest: t\r\n\r\n"
 PARENT = b"NATS/1.0\r\nTraceParent: 01234\r\n\r\n"
 PLAIN = b"NATS/1.0\r\nNats-Trace-None: t\r\n\r\n"
 
 
 @onEach
-@pytest.mark.parametrize("traced", [TRACED, PARENT])
+@pytest.mark.parametrize("traced", [TRACED, PARENT, SCHEDULE])
 @pytest.mark.parametrize("place", [0, 1, 3])
 def test_traced(names: Names, traced: bytes, place: int) -> None:
     """The lane stops before a message that may be traced, also within a run."""
