@@ -389,7 +389,7 @@ PLAIN = b"NATS/1.0\r\nNats-Trace-None: t\r\n\r\n"
 @pytest.mark.parametrize("traced", [TRACED, PARENT, SCHEDULE])
 @pytest.mark.parametrize("place", [0, 1, 3])
 def test_traced(names: Names, traced: bytes, place: int) -> None:
-    """The lane stops before a message that may be traced, also within a run."""
+    """The lane stops before a message that may be traced or a schedule, also within a run."""
     with using(names):
         pair = Pair(HEADERS)
         pair.world.accounts[Grant().account].matcher.tracesParents = True
