@@ -266,7 +266,11 @@ class Bus:
         isPatient: bool = False,
         whenTold: Callable[[], None] | None = None,
     ) -> Callable[[], None]:
+        require(IInterestWatcher, watcher, *_WATCHED)
         return self._account.interest.watch(watcher, interestFilter, isPatient, whenTold)
+
+
+_WATCHED = ("interestGained", "interestWeightChanged", "interestLost")
 
 
 def _check(message: object) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import gc
 from random import Random
-from typing import Any
+from typing import Any, cast
 from weakref import ref
 
 import pytest
@@ -219,6 +219,13 @@ class TestMistakes:
         with pytest.raises(TypeError, match=text):
             bus.serve(pattern, subscriber, queue=queue)
         assert not bus.hasInterest(b"x")
+
+    def test_watch(self) -> None:
+        """An object that is no watcher is refused before there is interest to report."""
+        with pytest.raises(TypeError, match=r"provides no IInterestWatcher: it has no interestGai"):
+            MemoryBroker().bus().watchInterest(cast(Any, object()))
+        with pytest.raises(TypeError, match="got None and not IInterestWatcher"):
+            MemoryBroker().bus().watchInterest(cast(Any, None))
 
     @pytest.mark.parametrize(
         ("arguments", "text"),
