@@ -31,6 +31,7 @@ from tests.auth.certificates import certificate
     [
         ("a.example.com", ["b.example.com", "a.example.com"], True),
         ("A.example.com", ["a.EXAMPLE.com"], True),
+        ("a.example.com", ["b.example.com"], False),
         ("a.example.com", [], False),
         ("a.example.com", ["example.com"], False),
         ("*.example.com", ["a.example.com"], True),

@@ -366,8 +366,8 @@ class TestProcess:
         )
         assert json.loads(done.stdout) == {"status": "ok"}
 
-    def test_loopback(self, flavour: Flavour, startServer: StartServer) -> None:
-        """The monitoring port listens on the loopback address by default."""
+    def test_address(self, flavour: Flavour, startServer: StartServer) -> None:
+        """The monitoring port is on the address of clients."""
         server = startServer(flavour, arguments=["-m", "-1"])
         server.waitForLog(r"Starting http monitor on 127\.0\.0\.1:\d+")
         with urlopen(f"http://127.0.0.1:{server.monitorPort}/", timeout=PATIENCE) as index:

@@ -505,6 +505,19 @@ def test_broken(make: Make, flushLoggedErrors: FlushLoggedErrors) -> None:
         Plugins(load, {}).named(IBrokerService, "other")
 
 
+def test_brokenLater(make: Make, tmp_path: Path, flushLoggedErrors: FlushLoggedErrors) -> None:
+    """A module that was fine and cannot be imported any more causes one warning, too."""
+    assert [plugin.name for plugin in make(one=PLUGIN, two="")(IBrokerService)] == ["mine"]
+    load = make(two="import nothing_of_that_name")
+    (module,) = tmp_path.rglob("two.py")
+    os.utime(module, (2**31, 2**31))
+    sys.modules.pop(f"{load._package}.two")
+    with logLines(debug=False) as lines:
+        assert [plugin.name for plugin in load(IBrokerService)] == ["mine"]
+    assert len(flushLoggedErrors(ModuleNotFoundError)) == 1
+    assert [line[:5] for line in lines] == ["[WRN]"]
+
+
 def test_untouched(make: Make, tmp_path: Path, flushLoggedErrors: FlushLoggedErrors) -> None:
     """
     A broken module in an additional folder of the plugins' package causes a warning, and no fatal
