@@ -57,6 +57,11 @@ NOBODY_MAPPED = 'verify_and_map lets nobody in: "authorization" has no users for
 
 NOBODY_KNOWN = "verify_cert_and_check_known_urls lets nobody in: there are no URLs of other servers"
 
+NO_PASSWORDS = (
+    "whoever names one of these users is let in, because they have no password: {}; give them "
+    "passwords or nkeys, or let certificates name them (verify_and_map)"
+)
+
 HASH_UNSAID = (
     "peers that others announce cannot be dialled, because only the hash of the password is known;"
     " write "
@@ -79,6 +84,7 @@ def risksIn(settings: Settings) -> Found:
     if not all(map(isHash, passwords)):
         key = "accounts" if "authorization" not in settings.places else "authorization"
         yield key, "Plaintext passwords detected, use nkeys or bcrypt"
+    yield from _passwordRisks(settings)
     if settings.isOpenBesideSystem:
         yield "accounts", ONLY_SYSTEM_USERS.format(settings.system_account)
     if settings.feature_flags:
@@ -122,6 +128,23 @@ def hasSeparateStreams(settings: Settings) -> bool:
     cluster, jetstream = settings.cluster, settings.jetstream
     isMember = cluster is not None and cluster.isOn
     return isMember and jetstream.enabled and jetstream.backend in _OWN_STORES
+
+
+def _passwordRisks(settings: Settings) -> Found:
+    authorization, websocket = settings.authorization, settings.websocket
+    tls = (settings.tls, None if websocket is None else websocket.tls)
+    isMapped = any(block is not None and block.verify_and_map for block in tls)
+    if isMapped or authorization.plugin or authorization.auth_callout:
+        return
+    guests = {settings.no_auth_user, "" if websocket is None else websocket.no_auth_user}
+    names = [
+        user.user
+        for user in settings.users()
+        if not (user.password or user.nkey or user.user in guests)
+    ]
+    if names:
+        key = "authorization" if "authorization" in settings.places else "accounts"
+        yield key, NO_PASSWORDS.format(", ".join(names))
 
 
 def _loginRisks(settings: Settings) -> Found:

@@ -16,6 +16,7 @@ from natsbroker.server.configuration.build import buildText
 from natsbroker.server.risks import (
     HASH_UNSAID,
     NO_LEAF_CERTIFICATE,
+    NO_PASSWORDS,
     NO_PLACEMENT,
     NO_PROFILES,
     NOBODY_KNOWN,
@@ -130,6 +131,29 @@ def test_mapped(key: str, kind: Any) -> None:
     block = kind(host="127.0.0.1", port=1, tls=TLSSettings(verify_and_map=True))
     assert list(risksIn(Settings(**{key: block}))) == [(f"{key}.tls", NOBODY_MAPPED)]
     assert list(risksIn(Settings(**{key: replace(block, user="u")}))) == []
+
+
+ANNA = "users: [ {user: anna}, {user: bob, password: p} ]"
+
+
+@pytest.mark.parametrize(
+    ("text", "isReported"),
+    [
+        (f"authorization {{ {ANNA} }}", True),
+        (f"accounts {{ A {{ {ANNA} }} }}", True),
+        (f"accounts {{ A {{ {ANNA} }} }}, no_auth_user: anna", False),
+        (f"accounts {{ A {{ {ANNA} }} }}, authorization {{ plugin: htpasswd, file: x }}", False),
+        (f"authorization {{ users: [ {{nkey: {NKEY}}} ] }}", False),
+        ("authorization { user: u, password: p }", False),
+    ],
+)
+def test_noPassword(text: str, isReported: bool) -> None:
+    """Users whom anybody can name are reported, unless somebody else decides about them."""
+    settings = settingsOf(f"{LOCAL}, {text}")
+    warning = NO_PASSWORDS.format("anna")
+    assert (warning in [message for _, message in risksIn(settings)]) == isReported
+    mapped = replace(settings, tls=TLSSettings(verify_and_map=True))
+    assert warning not in [message for _, message in risksIn(mapped)]
 
 
 def test_known() -> None:
