@@ -39,6 +39,9 @@ NOT_APPLICABLE: dict[str, str] = {
     "cluster/test_refusals.py::test_same[same name]": _MEMBERS,
     "cluster/test_settings.py::test_dedicated": _MEMBERS + ", which are counted",
     "cluster/test_settings.py::test_sameName": _MEMBERS,
+    "gateways/test_modes.py::TestSending": (
+        "each worker dials the other cluster, and the test plays one end of one connection"
+    ),
     "jetstream/test_killed.py": _PROCESS + "; workers/ has kills of workers",
     "jetstream/test_databaserestarts.py": _PROCESS,
     "jetstream/test_takeover.py": _PROCESS,

@@ -182,7 +182,8 @@ class TestTelling:
         wire, client = fake.dial(site.gatewayPort), Client(site)
         wire.say(b"RMSG A one 1\r\nx\r\nRMSG A two 1\r\nx\r\nRMSG NOPE one 1\r\nx\r\n")
         wire.pong()
-        assert wire.heard(b"A-") == [b"A- A\r\n", b"A- NOPE\r\n"] and not wire.heard(b"RS")
+        assert wire.heard(b"A-") == [b"A- A\r\n", b"A- NOPE\r\n"]
+        assert not wire.heard(b"RS- ") and not wire.heard(b"RS+ A ")
         ear = client.subscribe(b"other")
         wire.until(lambda: wire.heard(b"A+"), "A+")
         for _ in range(3):
@@ -192,7 +193,7 @@ class TestTelling:
         assert client.take(ear, 3) == [b"y"] * 3
         client.subscribe(b"tw*")
         more = client.subscribe(b"*")
-        wire.until(lambda: wire.heard(b"RS+"), "RS+")
+        wire.until(lambda: wire.heard(b"RS+ A "), "RS+")
         assert wire.heard(b"RS+ A") == [b"RS+ A *\r\n"]
         wire.say(b"RMSG A one 1\r\nx\r\n")
         assert client.take(more, 1) == [b"x"]
