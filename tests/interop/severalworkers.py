@@ -1,8 +1,8 @@
 """
-The tests that are useless with a server of several workers.
+The tests that say nothing about a server of several workers.
 
-With C{NATSBROKER_WORKERS=2} in the environment, all other tests here start our server as two
-workers.
+With C{NATSBROKER_WORKERS=2} in the environment, all tests here start ours as two workers, but for
+those in this list.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ _MEMBERS = "each worker is a member of the cluster, with a name, a port and rout
 
 _TRACE = "a trace has a report of each worker that the message reaches, with a hop in between"
 
+_PLUGIN = "each worker asks the service, or looks at the file, and keeps the answer for itself"
+
 NOT_APPLICABLE: dict[str, str] = {
     "workers/": "it starts several workers by itself",
-    "auth/test_pluggable.py::TestHTTPS::test_login": "each worker asks the service for itself",
-    "auth/test_pluggable.py::TestHtpasswd::test_login": "each worker sees a changed file by itself",
+    "auth/test_pluggable.py::TestHTTPS::test_login": _PLUGIN,
+    "auth/test_pluggable.py::TestHtpasswd::test_login": _PLUGIN,
     "cluster/test_classic.py": _REFUSED + "cluster.dialect",
     "cluster/test_links.py": _MEMBERS + "; workers find each other around a link that is cut",
     "cluster/test_mixed.py::test_restart": _MEMBERS + "; the next port may be taken by another",
@@ -69,8 +71,8 @@ NOT_APPLICABLE: dict[str, str] = {
 
 def reasonAgainst(test: str) -> str:
     """
-    @param test: the name of a test, relative to this folder.
-    @return: the reason for which it is skipped; empty if it is not.
+    @param test: the name of a test, from this folder on.
+    @return: the reason for which it is not run; empty if it is.
     """
     if not WORKERS:
         return ""
