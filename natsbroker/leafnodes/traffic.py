@@ -149,6 +149,7 @@ class LeafTraffic:
             cluster=target.cluster,
             loopSubject=LOOP_SUBJECT,
             omits=Kind.HUB if isShared else None,
+            isIsolated=isIsolated,
         )
         self._announcer: InterestAdvertiser | None = None
         self._useLane()

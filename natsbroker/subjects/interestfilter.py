@@ -36,6 +36,8 @@ class InterestFilter:
     @ivar loopSubject: the prefix of patterns that are selected for every kind.
     @ivar omits: the kind of leafnodes whose subscriptions are not selected, whatever the kind of
         those; C{None} for none.
+    @ivar isIsolated: whether subscriptions of leafnodes at other brokers of this server are not
+        selected.
     """
 
     kinds: Container[int]
@@ -45,14 +47,17 @@ class InterestFilter:
     cluster: bytes = b""
     loopSubject: bytes = b""
     omits: int | None = None
+    isIsolated: bool = False
 
     def originOf(self, subscription: Subscription) -> bytes | None:
         """
         The cluster under which a subscription is reported, or empty; C{None} if it is not selected.
         """
         subscriber = subscription.subscriber
+        cluster = clusterOf(subscriber)
+        isElsewhere = self.isIsolated and cluster and getattr(subscriber, "isNeighbour", False)
         loopSubject = self.loopSubject
-        if subscription.kind not in self.kinds:
+        if subscription.kind not in self.kinds or isElsewhere:
             if not loopSubject or not subscription.pattern.startswith(loopSubject):
                 return None
         if subscriber is self.exclude and subscriber is not None:
@@ -63,7 +68,6 @@ class InterestFilter:
                 return None
         if not self.includesImports and not getattr(subscriber, "isAdvertised", True):
             return None
-        cluster = clusterOf(subscriber)
         if cluster and cluster == self.cluster:
             return None
         return cluster if self.namesClusters else b""

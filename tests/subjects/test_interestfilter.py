@@ -21,6 +21,12 @@ class Subscriber:
         self.isAdvertised = isAdvertised
 
 
+class Neighbour(Subscriber):
+    """Another broker of this server."""
+
+    isNeighbour = True
+
+
 def subscription(kind: int, subscriber: Any = None, pattern: bytes = b"foo") -> Subscription:
     """A subscription."""
     return Subscription(None, pattern, b"", kind, subscriber, None)
@@ -55,6 +61,11 @@ def test_clusterIn() -> None:
         ({"omits": 5}, 1, SimpleNamespace(kind=6), b"foo", b""),
         ({"omits": 5}, 1, SimpleNamespace(kind=5), b"foo", None),
         ({"omits": 5}, 1, SimpleNamespace(leafnode=SimpleNamespace(kind=5)), b"foo", None),
+        ({"isIsolated": True}, 1, Neighbour(b"C"), b"foo", None),
+        ({"isIsolated": True}, 1, Neighbour(), b"foo", b""),
+        ({"isIsolated": True}, 1, Subscriber(b"C"), b"foo", b""),
+        ({"isIsolated": True, "loopSubject": b"$"}, 1, Neighbour(b"C"), b"$x", b""),
+        ({}, 1, Neighbour(b"C"), b"foo", b""),
     ],
 )
 def test_originOf(
