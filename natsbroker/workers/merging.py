@@ -36,6 +36,10 @@ def _first(values: Sequence[Any], documents: Sequence[Document]) -> Any:
     return values[0]
 
 
+def _longest(values: Sequence[Any], documents: Sequence[Document]) -> Any:
+    return max(values, key=len)
+
+
 def _lowest(values: Sequence[Any], documents: Sequence[Document]) -> Any:
     return min(values)
 
@@ -102,14 +106,15 @@ def _ofAccounts(values: Sequence[Any], documents: Sequence[Document]) -> Any:
 _UNITED = """
 active_accounts complete config_load_time jetstream_enabled level max_fanout now
 reactor.longest jsz.total account_details.reserved_memory account_details.reserved_storage
-accounts.no_interest_count accounts.num_subs accounts.num_queue_subs accounts.subscriptions_list
-accounts.switches accounts.last_switch
+accounts.no_interest_count accounts.num_subs accounts.num_queue_subs accounts.switches
+accounts.last_switch
 """
 
 RULES: Mapping[str, Rule] = {
     **dict.fromkeys(_ADDED.split(), _added),
     **dict.fromkeys(_UNITED.split(), _united),
     "accounts": _ofAccounts,
+    "accounts.subscriptions_list": _longest,
     "start": _lowest,
     "avg_fanout": _weighted("num_cache"),
     "cache_hit_rate": _weighted("num_matches"),
