@@ -44,6 +44,7 @@ NOT_APPLICABLE: dict[str, str] = {
     "gateways/test_modes.py::TestSending": (
         "each worker dials the other cluster, and the test plays one end of one connection"
     ),
+    "gateways/test_settings.py::test_rejectedPeerGetsNatsServersError[ours": _MEMBERS,
     "jetstream/test_killed.py": _PROCESS + "; workers/ has kills of workers",
     "jetstream/test_databaserestarts.py": _PROCESS,
     "jetstream/test_takeover.py": _PROCESS,

@@ -164,7 +164,8 @@ NAMES = ("outbound_gateways", "inbound_gateways", "feature_flags", "http_req_sta
 
 def keysOf(page: Any) -> set[str]:
     """The paths of all keys of a page."""
-    return {place.partition(":")[0] for place in placesOf(page, NAMES)}
+    places = {place.partition(":")[0] for place in placesOf(page, NAMES)}
+    return places - {"connections.worker"}
 
 
 #: What only ours shows, since it says what a policy has decided.
