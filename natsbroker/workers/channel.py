@@ -71,9 +71,8 @@ def rebuilt(kind: Any, named: dict[str, object]) -> Any:
     return kind(**{name: value for name, value in named.items() if name in known})
 
 
-_NUMBERS = {kind: number for number, kind in enumerate(OFTEN)}
-_VALUES: dict[type[object], Callable[[object], tuple[Any, ...]]] = {
-    kind: attrgetter(*_namesOf(kind)) for kind in OFTEN
+_VALUES: dict[type, tuple[int, Callable[[Any], Any]]] = {
+    kind: (number, attrgetter(*_namesOf(kind))) for number, kind in enumerate(OFTEN)
 }
 
 
@@ -82,10 +81,10 @@ def pickled(message: object) -> bytes:
     The message as bytes. One of L{OFTEN} is the tuple of its number and values, which takes a
     tenth of the time.
     """
-    kind = type(message)
-    number = _NUMBERS.get(kind)
-    if number is not None:
-        return pickle.dumps((number, *_VALUES[kind](message)), pickle.HIGHEST_PROTOCOL)
+    often = _VALUES.get(type(message))
+    if often is not None:
+        number, valuesOf = often
+        return pickle.dumps((number, *valuesOf(message)), pickle.HIGHEST_PROTOCOL)
     written = io.BytesIO()
     _ByName(written, pickle.HIGHEST_PROTOCOL).dump(message)
     return written.getvalue()

@@ -217,29 +217,42 @@ class Ready:
 @dataclass(frozen=True, slots=True)
 class Entered:
     """
-    A client has logged in to an account.
+    A client or a leafnode has logged in to an account.
 
-    @ivar maximum: the limit of connections of the account; negative for unlimited.
+    @ivar maximum: the account's limit of clients or of leafnodes; negative for unlimited.
+    @ivar isLeafnode: whether C{cid} is the number of a leafnode at the worker.
     """
 
     cid: int
     account: str
     maximum: int = -1
+    isLeafnode: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class CloseExcess:
-    """Close a connection that exceeds its account's limit for all workers together."""
+    """
+    Close a connection that exceeds its account's limit for all workers together.
+
+    @ivar isLeafnode: as in L{Entered}.
+    """
 
     cid: int
+    isLeafnode: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """An adopted connection has ended; C{account} is empty if it never logged in."""
+    """
+    An adopted connection or a leafnode has ended.
+
+    @ivar account: empty if it never logged in.
+    @ivar isLeafnode: as in L{Entered}.
+    """
 
     cid: int
     account: str = ""
+    isLeafnode: bool = False
 
 
 OFTEN = (Adopt, Entered, Closed)

@@ -148,6 +148,7 @@ class WorkerSlot:
     @ivar connections: the account of each connection that it was given, by number; empty before the
         login.
     @ivar links: the same of connections of other servers.
+    @ivar leafnodes: those of its leafnodes that have logged in, dialled ones too, by its numbers.
     @ivar start: the message that its process was started with.
     @ivar pid: of its process, or the last one.
     """
@@ -166,6 +167,7 @@ class WorkerSlot:
         self.isStreaming: bool | None = None
         self.connections = WorkerLoad()
         self.links = WorkerLoad()
+        self.leafnodes = WorkerLoad()
         self.start: Start | None = None
         self.pid = 0
         self._owner = owner
@@ -302,13 +304,20 @@ class WorkerSlot:
         self._handlers[type(message)](message)
 
     def _closed(self, message: Closed) -> None:
+        if message.isLeafnode:
+            self.leafnodes.pop(message.cid, None)
+            return
         self.connections.pop(message.cid, None)
         self.links.pop(message.cid, None)
 
     def _entered(self, message: Entered) -> None:
-        if message.cid in self.connections:
+        if message.isLeafnode:
+            self.leafnodes.enter(message.cid, message.account)
+        elif message.cid in self.connections:
             self.connections.enter(message.cid, message.account)
-            self._owner.entered(self, message)
+        else:
+            return
+        self._owner.entered(self, message)
 
     def _becomeReady(self, message: Ready) -> None:
         wasReady = self.info is not None
@@ -368,6 +377,7 @@ class WorkerSlot:
         self.addresses = {}
         self.connections.clear()
         self.links.clear()
+        self.leafnodes.clear()
         self._endBeats()
         if self._killing is not None:
             self._killing.cancel()

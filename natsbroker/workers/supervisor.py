@@ -448,10 +448,13 @@ class Supervisor(MultiService):
         self._placeRemotes()
 
     def entered(self, slot: WorkerSlot, client: Entered) -> None:
-        """Close a client's connection, the last of its account, if the account has too many."""
-        members = sum(other.connections.membersOf(client.account) for other in self.slots)
+        """Close a new connection if its account has too many of its kind."""
+        members = 0
+        for other in self.slots:
+            load = other.leafnodes if client.isLeafnode else other.connections
+            members += load.membersOf(client.account)
         if 0 <= client.maximum < members:
-            slot.send(CloseExcess(client.cid))
+            slot.send(CloseExcess(client.cid, client.isLeafnode))
 
     async def _renew(self, slot: WorkerSlot) -> None:
         await slot.stop()

@@ -24,7 +24,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker import errors, hot
-from natsbroker.advisories import Advisory, ClientConnected
+from natsbroker.advisories import Advisory, ClientConnected, LeafConnected, LeafDisconnected
 from natsbroker.broker import Broker
 from natsbroker.clients.adoption import Adoption, adopt
 from natsbroker.clients.finding import sessionOf
@@ -302,14 +302,23 @@ class WorkerProcess:
             limits = self._broker.accounts.limits(advisory.account)
             entered = Entered(advisory.cid, advisory.account, limits.max_connections)
             self._channel.sendSoon(entered)
+        elif isinstance(advisory, LeafConnected) and self._broker is not None:
+            limits = self._broker.accounts.limits(advisory.account)
+            entered = Entered(advisory.number, advisory.account, limits.max_leafnodes, True)
+            self._channel.sendSoon(entered)
+        elif isinstance(advisory, LeafDisconnected):
+            self._channel.sendSoon(Closed(advisory.number, advisory.account, True))
 
     def _closeExcess(self, message: CloseExcess) -> None:
         broker = self._broker
-        session = None
-        if broker is not None:
-            session = sessionOf(broker.clientContext.connections, message.cid)
-        if session is not None:
-            session.close(errors.MAX_ACCOUNT_CONNECTIONS)
+        if broker is None:
+            return
+        if not message.isLeafnode:
+            excess: Any = sessionOf(broker.clientContext.connections, message.cid)
+        else:
+            excess = broker.leafnodes and broker.leafnodes.leafs.numbered(message.cid)
+        if excess is not None:
+            excess.close(errors.MAX_ACCOUNT_CONNECTIONS)
 
     def _show(self, message: ShowPage) -> None:
         if self._broker is not None:

@@ -168,7 +168,7 @@ def test_otherRelease() -> None:
     """Fields that one of two releases has not are left out, or have their defaults."""
     assert rebuilt(StopWorker, {"since": 3}) == StopWorker()
     closed = OFTEN.index(Closed)
-    for values in ((7,), (7, "", "new")):
+    for values in ((7,), (7, "", False, "new")):
         assert unpickled(pickle.dumps((closed, *values))) == Closed(7, "")
 
 
@@ -177,8 +177,8 @@ def test_often(kind: type) -> None:
     """New fields of messages about single connections come last: these are their places."""
     places = {
         Adopt: "cid peer read nonce isGreeted isExcess listener waited",
-        Entered: "cid account maximum",
-        Closed: "cid account",
+        Entered: "cid account maximum isLeafnode",
+        Closed: "cid account isLeafnode",
     }
     names = " ".join(field.name for field in fields(kind))
     assert names.startswith(places[kind])

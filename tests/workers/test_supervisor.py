@@ -152,6 +152,20 @@ class TestConnections:
         for client in clients:
             client.close()
 
+    def test_leafnodesFull(self, make: Make) -> None:
+        """A leafnode that is one too many for its account, over all workers, is closed again."""
+        world = make().start()
+        first, second = world.started
+        world.say(first, Entered(5, "A", 2, isLeafnode=True), Entered(7, "B", 1, isLeafnode=True))
+        world.say(second, Entered(5, "A", 2, isLeafnode=True))
+        assert (first.read(), second.read()) == ([], [])
+        world.say(second, Entered(8, "A", 2, isLeafnode=True))
+        assert (first.read(), second.read()) == ([], [CloseExcess(8, isLeafnode=True)])
+        world.say(second, Closed(8, "A", isLeafnode=True))
+        first.end("signal 9")
+        world.say(second, Entered(11, "A", 2, isLeafnode=True))
+        assert second.read() == []
+
     def test_noneReady(self, make: Make) -> None:
         """Connections are not accepted while no worker is ready."""
         world = make()

@@ -6,6 +6,7 @@ import io
 import os
 import socket
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,17 +15,20 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.logger import globalLogBeginner
 from zope.interface.verify import verifyObject
 
-from natsbroker.advisories import LameDuckStarted
+from natsbroker import errors
+from natsbroker.advisories import LameDuckStarted, LeafConnected, LeafDisconnected
 from natsbroker.clients.selection import Selection
 from natsbroker.wire.values import Kind, Message
-from natsbroker.workers.channel import ControlChannel
+from natsbroker.workers.channel import GATHER, ControlChannel
 from natsbroker.workers.messages import (
     CLIENTS,
     Adopt,
     ApplyReload,
     AskServer,
     Closed,
+    CloseExcess,
     DiscardReload,
+    Entered,
     Failed,
     Gone,
     Heartbeat,
@@ -273,6 +277,27 @@ def test_heartbeat(parent: Parent) -> None:
     """A heartbeat is answered."""
     parent.start()
     assert parent.say(Heartbeat()) == [Heartbeat()]
+
+
+def test_leafnodes(parent: Parent) -> None:
+    """The parent learns which leafnodes there are, and can close one that is too many."""
+    parent.start(
+        "accounts { A { users: [{user: a, password: a}], limits { max_leafnodes: 3 } } }\n"
+        'leafnodes { listen: "127.0.0.1:7422" }'
+    )
+    worker = parent.worker
+    worker.observe(LeafConnected(5, "A", "a"))
+    worker.observe(LeafDisconnected(5, "A", "a", ""))
+    parent.reactor.advance(GATHER)
+    parent.channel.drain()
+    assert parent.came[1:] == [Entered(5, "A", 3, True), Closed(5, "A", True)]
+    closed: list[Any] = []
+    broker: Any = worker._broker
+    broker.leafnodes.leafs._links[7] = SimpleNamespace(close=closed.append)
+    for number in (6, 7):
+        assert parent.say(CloseExcess(number, isLeafnode=True)) == []
+    del broker.leafnodes.leafs._links[7]
+    assert closed == [errors.MAX_ACCOUNT_CONNECTIONS]
 
 
 def test_early(parent: Parent) -> None:

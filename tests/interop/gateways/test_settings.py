@@ -163,7 +163,7 @@ NAMES = ("outbound_gateways", "inbound_gateways", "feature_flags", "http_req_sta
 
 
 def keysOf(page: Any) -> set[str]:
-    """The paths of all keys of a page."""
+    """The paths of all keys of a page, without that of the worker of a connection."""
     places = {place.partition(":")[0] for place in placesOf(page, NAMES)}
     return places - {"connections.worker"}
 

@@ -72,6 +72,24 @@ def test_dialled(tmp_path: Path) -> None:
             assert len(waitForLeafs(hub, 2)) == 2
 
 
+def test_limit(tmp_path: Path) -> None:
+    """The leafnodes of an account are counted at all workers."""
+    account = "accounts { A { users: [{ user: l, password: l }], limits: { max_leafnodes: 2 } } }\n"
+    host = made(tmp_path, NAME, account + HOST + LISTENING, isHost=True)
+    with running(host):
+        port = leafPort(host)
+        leafs = [
+            made(tmp_path, f"leaf{number}", remote(port).replace("//", "//l:l@"))
+            for number in range(3)
+        ]
+        with running(*leafs[:2]):
+            waitForLeafs(host, 2)
+            assert "maximum account" not in host.log()
+            with running(leafs[2]):
+                host.waitForLog("maximum account active connections exceeded")
+                leafs[2].waitForLog("maximum account active connections exceeded")
+
+
 def test_between(tmp_path: Path) -> None:
     """Leafnodes of the server and of its hub reach each other through both."""
     hub = made(tmp_path, "hub", LISTENING)
