@@ -87,9 +87,12 @@ class JetStreamAccount(JetStreamAccountCore):
         streams.
         """
         every = {**self._others, self.name: self}.values()
-        return self.configuredLimits.after(
-            lambda storage: sum(other.reserved(storage) for other in every)
-        )
+
+        def reserved(storage: StorageType) -> int:
+            here: int = sum(other.reserved(storage) for other in every)
+            return here + (0 if self.cluster is None else self.cluster.reservedElsewhere(storage))
+
+        return self.configuredLimits.after(reserved)
 
     def consumerChecker(self, stream: Stream) -> ConsumerChecker:
         return ConsumerChecker(

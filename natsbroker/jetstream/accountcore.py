@@ -141,6 +141,7 @@ class JetStreamAccountCore:
         self.reserving: WeakSet[Any] = WeakSet()
         self._looks: dict[StorageType, tuple[int, int, bool]] = {}
         self._elsewhere: Mapping[StorageType, int] = {}
+        self._everythingElsewhere: Mapping[StorageType, int] = {}
         self._nextCount = 0
         self._dropped = 0
         self._random = Random()
@@ -281,16 +282,18 @@ class JetStreamAccountCore:
         """The bytes of all streams of one kind of storage."""
         return sum(stream.size for stream in self.ownStreams if stream.config.storage is storage)
 
-    def useElsewhere(self, sizes: Mapping[StorageType, int]) -> None:
+    def useElsewhere(
+        self, sizes: Mapping[StorageType, int], everything: Mapping[StorageType, int]
+    ) -> None:
         """
         Count bytes of other brokers' streams for the limits too. No change of them is announced:
         they are counted again when the room is looked at.
-        """
-        self._elsewhere = sizes
-        self._looks.clear()
 
-    def _usageInAll(self, storage: StorageType) -> int:
-        return self.usage(storage) + self._elsewhere.get(storage, 0)
+        @param sizes: of the account's streams.
+        @param everything: of the streams of all accounts.
+        """
+        self._elsewhere, self._everythingElsewhere = sizes, everything
+        self._looks.clear()
 
     def isBounded(self, storage: StorageType) -> bool:
         """Whether the account or the server has a limit for a kind of storage."""
@@ -319,10 +322,14 @@ class JetStreamAccountCore:
 
         @param own: bytes of a stream that do not count.
         """
-        used = self._usageInAll(storage)
+        here = self.usage(storage)
+        used = here + self._elsewhere.get(storage, 0)
         total = self.configuredLimits.total(storage)
-        others = (other for other in self._others.values() if other is not self)
-        everything = used + sum(other._usageInAll(storage) for other in others) if total >= 0 else 0
+        everything = 0
+        if total >= 0:
+            others = (other for other in self._others.values() if other is not self)
+            everything = here + sum(other.usage(storage) for other in others)
+            everything += self._everythingElsewhere.get(storage, 0)
         return StorageBounds(total, everything - own, self.limits.total(storage), used - own)
 
     async def inSteps(self, steps: Steps[T]) -> T:

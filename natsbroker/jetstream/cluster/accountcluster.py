@@ -20,7 +20,7 @@ from natsbroker.jetstream.cluster.accountpeers import AccountPeers, PeerStreams
 from natsbroker.jetstream.cluster.views import DirectViews
 from natsbroker.jetstream.damage import Unreadable, lostState
 from natsbroker.jetstream.model.members import replicasOf
-from natsbroker.jetstream.model.streamconfig import Placement, StreamConfig
+from natsbroker.jetstream.model.streamconfig import Placement, StorageType, StreamConfig
 from natsbroker.jetstream.statecopies import CopiedStates
 from natsbroker.jetstream.storenames import logName, spaceName
 from natsbroker.jetstream.streams.recovery import abandonStream, releaseStream, takeStream
@@ -221,6 +221,10 @@ class AccountCluster(AccountPeers):
 
     def countElsewhere(self) -> None:
         """Nothing to do: a broker checks limits against the streams that it leads."""
+
+    def reservedElsewhere(self, storage: StorageType) -> int:
+        """None counts: a broker checks limits against the streams that it leads."""
+        return 0
 
     async def stepDown(self, stream: Stream, placement: Placement | None) -> None:
         """

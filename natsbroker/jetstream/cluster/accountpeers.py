@@ -165,7 +165,7 @@ class AccountPeers(ABC):
         for value in values:
             config = known.get(value)
             if config is None:
-                config = finish(documentOf(json.loads(value)["config"], StreamConfig))
+                config = configOf(value)
             self._configs[value] = config
         return {stream.name: stream for stream in self._configs.values()}
 
@@ -283,6 +283,11 @@ class AccountPeers(ABC):
             self._peers.requests.ask(peer, "usage", account=self.account.name) for peer in others
         ]
         return await _answers(asked)
+
+
+def configOf(stored: bytes) -> StreamConfig:
+    """The configuration of a stream as its account's state has it."""
+    return finish(documentOf(json.loads(stored)["config"], StreamConfig))
 
 
 async def _answers(asked: Sequence[Deferred[Shown]]) -> list[Shown]:

@@ -198,6 +198,11 @@ class StreamPlaces:
         opened = self._cipher.open
         return {key: StreamPlace(worker, opened(config)) for key, worker, config in rows}
 
+    def elsewhere(self) -> list[bytes]:
+        """The configurations of the streams of other workers, of all accounts."""
+        rows = self._reading.execute("SELECT config FROM stream WHERE worker <> ?", (self.own,))
+        return [self._cipher.open(config) for (config,) in rows]
+
     def loads(self) -> Counter[int]:
         """The number of streams of each worker."""
         rows = self._reading.execute("SELECT worker, count(*) FROM stream GROUP BY worker")

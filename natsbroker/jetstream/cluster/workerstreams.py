@@ -14,7 +14,7 @@ from twisted.logger import Logger
 from natsbroker.errors import NoResponders
 from natsbroker.interfaces import IMessageBus
 from natsbroker.jetstream.account import JetStreamAccount
-from natsbroker.jetstream.cluster.accountpeers import AccountPeers
+from natsbroker.jetstream.cluster.accountpeers import AccountPeers, configOf
 from natsbroker.jetstream.cluster.peers import BrokerRequests
 from natsbroker.jetstream.cluster.placedstore import Rows
 from natsbroker.jetstream.cluster.streamplaces import StreamPlaces
@@ -169,7 +169,21 @@ class WorkerStreams:
         return {"streams": list(shown.values())}
 
     async def _usage(self, fields: dict[str, Any], body: bytes) -> dict[str, Any]:
-        return await (await self._part(fields["account"])).usage()
+        usage = await (await self._part(fields["account"])).usage()
+        accounts = [part.account for part in self._accounts.values()]
+        stored = {
+            storage: sum(account.usage(storage) for account in accounts) for storage in StorageType
+        }
+        return {
+            **usage,
+            "allMemory": stored[StorageType.MEMORY],
+            "allStorage": stored[StorageType.FILE],
+        }
+
+    def reservedElsewhere(self, storage: StorageType) -> int:
+        """The bytes that streams of other workers reserve, those of all accounts."""
+        configs = map(configOf, self.table.elsewhere())
+        return sum(max(config.max_bytes, 0) for config in configs if config.storage is storage)
 
 
 class WorkerAccount(AccountPeers):
@@ -223,8 +237,15 @@ class WorkerAccount(AccountPeers):
             {
                 StorageType.MEMORY: sum(usage["memory"] for usage in usages),
                 StorageType.FILE: sum(usage["storage"] for usage in usages),
-            }
+            },
+            {
+                StorageType.MEMORY: sum(usage["allMemory"] for usage in usages),
+                StorageType.FILE: sum(usage["allStorage"] for usage in usages),
+            },
         )
+
+    def reservedElsewhere(self, storage: StorageType) -> int:
+        return self._workers.reservedElsewhere(storage)
 
     def _counted(self, _: object) -> None:
         self._isCounting = False

@@ -224,6 +224,11 @@ class SharedAccount(Protocol):
     def countElsewhere(self) -> None:
         """Count again what other brokers store, where limits hold for all together."""
 
+    def reservedElsewhere(self, storage: StorageType) -> int:
+        """
+        The bytes that streams of other brokers reserve, where limits hold for all together.
+        """
+
     async def stepDown(self, stream: Any, placement: Placement | None) -> None:
         """Have another broker lead a stream."""
 

@@ -28,6 +28,7 @@ def test_rows(tmp_path: Path) -> None:
     two.change("A", {b"stream/2": b"c2"})
     two.change("B", {b"stream/1": b"c3"})
     assert one.rowsOf("A") == {b"stream/1": StreamPlace(1, b"c1"), b"stream/2": (2, b"c2")}
+    assert (sorted(one.elsewhere()), two.elsewhere()) == ([b"c2", b"c3"], [b"c1"])
     assert one.place("B", b"stream/1") == StreamPlace(2, b"c3")
     assert one.place("B", b"stream/2") is None
     assert one.loads() == {1: 1, 2: 2}

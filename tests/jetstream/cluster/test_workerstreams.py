@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred
 
+from natsbroker.config.model import JetStream
 from natsbroker.errors import NoResponders
 from natsbroker.jetstream.cluster.workerstreams import FINDING
 from natsbroker.jetstream.model import errors
@@ -233,6 +235,43 @@ def test_storedElsewhere(tmp_path: Path) -> None:
     allowance = AccountAllowance(JetStreamLimits(max_memory=LIMIT, max_storage=-1))
     for service in stage.services.values():
         service.change("A", allowance)
+    fill(stage)
+
+
+def test_storedInAll(tmp_path: Path) -> None:
+    """The bytes of other accounts' streams at other workers count for the limit of the server."""
+    stage = WorkerStage(tmp_path, 2, JetStream(max_memory_store=LIMIT))
+    stage.make("A", storage="memory")
+    [home] = [number for number, names in stage.streamsOf().items() if names]
+    other: Any = SimpleNamespace(account=SimpleNamespace(usage=lambda storage: LIMIT))
+    stage.workers[3 - home]._accounts["B"] = other
+    inbox = stage.inbox(b"_INBOX.ack")
+    for _ in range(3):
+        stage.send(b"a.1", b"x", b"_INBOX.ack")
+        for _ in range(3):
+            stage.settle()
+        stage.clock.advance(1.0)
+        stage.settle()
+    refusals = ["error" in json.loads(payload) for payload in inbox.payloads]
+    assert refusals == [False, True, True]
+    del stage.workers[3 - home]._accounts["B"]
+    stage.end()
+
+
+def test_reservedInAll(tmp_path: Path) -> None:
+    """The space that streams at all workers reserve counts for the limit of the server."""
+    stage = WorkerStage(tmp_path, 2, JetStream(max_file_store=LIMIT, max_memory_store=LIMIT))
+    assert "error" not in stage.make("A", max_bytes=LIMIT - 1000)
+    refused = stage.make("B", max_bytes=2000)
+    assert refused["error"]["err_code"] == errors.STORAGE_RESOURCES_EXCEEDED.err_code
+    assert "error" not in stage.make("B", max_bytes=1000)
+    assert "error" not in stage.make("C", max_bytes=LIMIT, storage="memory")
+    assert sorted(map(len, stage.streamsOf().values())) == [1, 2]
+    stage.end()
+
+
+def fill(stage: WorkerStage) -> None:
+    """Publish to streams of two workers, which take what the limit of both has room for."""
     for name in "AB":
         stage.make(name, storage="memory")
     assert sorted(map(len, stage.streamsOf().values())) == [1, 1]

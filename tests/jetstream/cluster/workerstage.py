@@ -44,8 +44,9 @@ class WorkerStage(Stage):
     @ivar workers: their parts of the streams.
     """
 
-    def __init__(self, folder: Path, count: int = 3) -> None:
+    def __init__(self, folder: Path, count: int = 3, block: JetStream | None = None) -> None:
         super().__init__()
+        self.block = block or JetStream()
         self.folder = folder
         self.count = count
         self.system = Account("SYS", Router(), AccountDependencies(self._turn, Random(2)))
@@ -66,7 +67,7 @@ class WorkerStage(Stage):
             return self.workers[number]
 
         host = hostOf(self.account, self.clock, "S1")
-        service = JetStreamService(host, JetStream(), partial(succeed, store), joinWorkers=join)
+        service = JetStreamService(host, self.block, partial(succeed, store), joinWorkers=join)
         self.services[number] = service
         service.change("A", AccountAllowance())
         service.startService()
