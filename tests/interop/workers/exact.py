@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tests.interop.plainclients import Client
 from tests.interop.servers import PATIENCE, Server
@@ -15,6 +15,18 @@ PAUSE = 0.05
 
 EACH = 20
 """The messages of each client."""
+
+
+def waitUntil(isSo: Callable[[], object], show: Callable[[], object] = lambda: None) -> None:
+    """
+    Wait for something to be so, for as long as a busy machine may need.
+
+    @param show: gives what is shown of a failure.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while not isSo():
+        assert time.monotonic() < deadline, show()
+        time.sleep(PAUSE)
 
 
 class Crowd:
@@ -36,17 +48,18 @@ class Crowd:
     def meet(self) -> None:
         """Wait until a message of each client reaches every other one."""
         self._round += 1
-        deadline = time.monotonic() + PATIENCE
         missing = {(sender, place) for sender in self._places for place in self._places}
-        while missing:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"these do not hear each other: {sorted(missing)}")
+
+        def isMet() -> bool:
+            for place, bodies in self._arrived(self._plain).items():
+                missing.difference_update((int(body), place) for body in bodies if b" " not in body)
             for sender in {sender for sender, _ in missing}:
                 self.clients[sender].publish(b"all.%d" % self._round, b"%d" % sender)
-            time.sleep(PAUSE)
-            for place, bodies in self._arrived(self._plain).items():
-                missing -= {(int(body), place) for body in bodies if b" " not in body}
-        self._settle()
+            return not missing
+
+        waitUntil(isMet, lambda: f"these do not hear each other: {sorted(missing)}")
+        # Take messages until no more come.
+        waitUntil(lambda: not self._come())
 
     @property
     def _places(self) -> range:
@@ -58,10 +71,10 @@ class Crowd:
             for place, (client, sid) in enumerate(zip(self.clients, sids, strict=True))
         }
 
-    def _settle(self) -> None:
+    def _come(self) -> list[bytes]:
         """Receive messages until no more come."""
-        while any([*self._arrived(self._plain).values(), *self._arrived(self._grouped).values()]):
-            time.sleep(PAUSE)
+        arrived = [*self._arrived(self._plain).values(), *self._arrived(self._grouped).values()]
+        return [body for bodies in arrived for body in bodies]
 
     def check(self) -> None:
         """
@@ -79,18 +92,18 @@ class Crowd:
             client.flush()
         plain: dict[int, list[bytes]] = {place: [] for place in self._places}
         grouped: list[bytes] = []
-        deadline = time.monotonic() + PATIENCE
-        isLast = False
-        while not isLast:
-            isLast = time.monotonic() > deadline or (
-                len(grouped) >= len(expected)
-                and all(len(bodies) >= len(expected) for bodies in plain.values())
-            )
-            # Duplicates would come soon.
-            time.sleep(4 * PAUSE if isLast else PAUSE)
+
+        def haveCome() -> bool:
             for place, bodies in self._arrived(self._plain).items():
                 plain[place] += bodies
-            grouped += [body for some in self._arrived(self._grouped).values() for body in some]
+            grouped.extend(body for some in self._arrived(self._grouped).values() for body in some)
+            counts = [len(grouped), *map(len, plain.values())]
+            return min(counts) >= len(expected)
+
+        waitUntil(haveCome, lambda: f"the group got {len(grouped)}, others {plain}")
+        # Duplicates would come soon.
+        time.sleep(4 * PAUSE)
+        haveCome()
         for place in self._places:
             assert sorted(plain[place]) == expected, f"client {place}"
         assert sorted(grouped) == expected

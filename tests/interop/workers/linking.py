@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 import urllib.request
 from pathlib import Path
 from typing import Any
 
-from tests.interop.servers import OURS_FAST, PATIENCE, REAL, Server
-from tests.interop.workers.exact import PAUSE
+from tests.interop.servers import OURS_FAST, REAL, Server
+from tests.interop.workers.exact import waitUntil
 
 NAME = "host"
 
@@ -49,10 +48,13 @@ def leafsOf(server: Server) -> list[dict[str, Any]]:
 
 
 def waitForLeafs(server: Server, count: int) -> list[dict[str, Any]]:
-    deadline = time.monotonic() + PATIENCE
-    while len(leafs := leafsOf(server)) != count:
-        assert time.monotonic() < deadline, leafs
-        time.sleep(PAUSE)
+    leafs: list[dict[str, Any]] = []
+
+    def haveCome() -> bool:
+        leafs[:] = leafsOf(server)
+        return len(leafs) == count
+
+    waitUntil(haveCome, lambda: leafs)
     return leafs
 
 

@@ -10,14 +10,13 @@ import os
 import re
 import signal
 import socket
-import time
 from pathlib import Path
 from typing import Any
 
 import nats
 
 from tests.interop.servers import PATIENCE, Server
-from tests.interop.workers.exact import PAUSE, crowd, running
+from tests.interop.workers.exact import crowd, running, waitUntil
 from tests.interop.workers.linking import (
     CLIENTS,
     HOST,
@@ -52,10 +51,10 @@ def namesAt(server: Server) -> set[str]:
 def waitForMembers(*servers: Server) -> None:
     """Wait until all nats-servers know all members."""
     names = {server.directory.name for server in servers} | {f"{NAME}-1", f"{NAME}-2"}
-    deadline = time.monotonic() + PATIENCE
-    while not all(namesAt(server) == names - {server.directory.name} for server in servers):
-        assert time.monotonic() < deadline, [namesAt(server) for server in servers]
-        time.sleep(PAUSE)
+    waitUntil(
+        lambda: all(namesAt(server) == names - {server.directory.name} for server in servers),
+        lambda: [namesAt(server) for server in servers],
+    )
 
 
 def freePorts() -> int:

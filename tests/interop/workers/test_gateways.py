@@ -6,15 +6,14 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.interop.servers import PATIENCE, Server
-from tests.interop.workers.exact import PAUSE, crowd, running
+from tests.interop.servers import Server
+from tests.interop.workers.exact import crowd, running, waitUntil
 from tests.interop.workers.linking import CLIENTS, HOST, NAME, document, made, workersOf
 from tests.interop.workers.test_clusters import cluster, routePort, waitForMembers
 
@@ -40,15 +39,14 @@ def gatewayPort(server: Server) -> str:
 
 def waitForGateways(server: Server, name: str, inbound: int) -> None:
     """Wait until a server has a connection to another cluster, and one from each member of it."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
+
+    def isConnected() -> bool:
         page = document(server, "gatewayz")
         there: list[dict[str, Any]] = page["inbound_gateways"].get(name, [])
         names = {connection["connection"]["name"] for connection in there}
-        if page["outbound_gateways"].get(name) and len(names) == inbound:
-            return
-        assert time.monotonic() < deadline, page
-        time.sleep(PAUSE)
+        return bool(page["outbound_gateways"].get(name)) and len(names) == inbound
+
+    waitUntil(isConnected, lambda: document(server, "gatewayz"))
 
 
 @pytest.mark.parametrize("dials", [False, True])

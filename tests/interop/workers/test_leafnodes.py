@@ -8,13 +8,14 @@ import os
 import re
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.interop.certificates import writeCertificates
 from tests.interop.plainclients import Client
-from tests.interop.workers.exact import PAUSE, crowd, running
+from tests.interop.workers.exact import PAUSE, crowd, running, waitUntil
 from tests.interop.workers.linking import (
     CLIENTS,
     HOST,
@@ -185,6 +186,11 @@ ACCOUNTS = """
 """
 
 
+def _hears(client: Client, sid: bytes, far: Client) -> list[bytes]:
+    far.publish(b"news.early", b"")
+    return client.arrived(sid)
+
+
 def test_imports(tmp_path: Path) -> None:
     """Clients of an account that imports from the hub's account get everything once."""
     hub = made(tmp_path, "hub", LISTENING)
@@ -200,9 +206,7 @@ def test_imports(tmp_path: Path) -> None:
             served = far.subscribe(b"ask")
             inboxes = [client.subscribe(b"inbox.%d" % n) for n, client in enumerate(importers)]
             for client, sid in zip(clients, news, strict=True):
-                while not client.arrived(sid):
-                    far.publish(b"news.early", b"")
-                    time.sleep(PAUSE)
+                waitUntil(partial(_hears, client, sid, far))
             far.flush()
             time.sleep(4 * PAUSE)
             for client, sid in zip(clients, news, strict=True):
