@@ -88,7 +88,7 @@ class Tables:
             stage.settle()
         streams = stage.streamsOf()
         count = Counter(name for names in streams.values() for name in names)
-        assert all(found == 1 for found in count.values()), streams
+        assert set(count.values()) <= {1}, streams
         for worker in stage.workers.values():
             rows = worker.table.rowsOf("A")
             places = {json.loads(row.config)["config"]["name"]: row.worker for row in rows.values()}
