@@ -80,6 +80,7 @@ PEERS = (
     Need(_has("npm"), ("nodejs", "npm"), "no tests with JavaScript clients"),
     Need(Path("/usr/include/nats/nats.h").exists, ("libnats-dev",), "no tests with the C client"),
     Need(Path("/usr/sbin/nats-server").exists, ("nats-server",), "no tests with nats-server 2.9"),
+    Need(_has("mosquitto_sub"), ("mosquitto-clients",), "no tests with mosquitto's clients"),
     Need(_has("curl"), ("curl",), "no tests of the pages that readers follow"),
     Need(_has("fish"), ("fish",), "no tests of completion in fish"),
     Need(_has("zsh"), ("zsh",), "no tests of completion in zsh"),

@@ -160,6 +160,8 @@ class MQTTDialect(ClientDialect):
     def _asked(self, packet: Connect) -> None:
         if AUTHENTICATION_METHOD in packet.properties:
             raise PacketError(ReasonCode.BAD_AUTHENTICATION_METHOD, "an authentication method")
+        if packet.user == "" and not self._isNew:
+            raise PacketError(ReasonCode.BAD_USER_NAME_OR_PASSWORD, "an empty user name")
         self.clientID = self._identifierOf(packet)
         if packet.will is not None:
             self._checkQoS(packet.will.qos, packet.will.retain)
@@ -331,8 +333,19 @@ class MQTTDialect(ClientDialect):
             except PacketError as error:
                 _log.error("{client} - will: {why}", client=str(self.session), why=str(error))
 
-    def _unexpected(self, packet: Packet) -> None:
-        raise violation(f"{type(packet).__name__.upper()} without a message that it is about")
+    # Acknowledgements of messages that are not known, perhaps of an earlier connection
+
+    def _settled(self, packet: Packet) -> None:
+        """Nothing waits for it."""
+
+    def _received(self, packet: packets.Pubrec) -> None:
+        self._write(packets.Pubrel(packet.packetID, ReasonCode.PACKET_IDENTIFIER_NOT_FOUND))
+
+    def _released(self, packet: packets.Pubrel) -> None:
+        self._write(packets.Pubcomp(packet.packetID, ReasonCode.PACKET_IDENTIFIER_NOT_FOUND))
+
+    def _authenticated(self, packet: packets.Auth) -> None:
+        raise violation("AUTH without an authentication method in CONNECT")
 
     _OPERATIONS: dict[type[Any], Callable[[Any, Any], None]] = {
         Connect: _asked,
@@ -341,11 +354,11 @@ class MQTTDialect(ClientDialect):
         packets.Unsubscribe: _unsubscribed,
         packets.Pingreq: _pinged,
         Disconnect: _left,
-        packets.Puback: _unexpected,
-        packets.Pubrec: _unexpected,
-        packets.Pubrel: _unexpected,
-        packets.Pubcomp: _unexpected,
-        packets.Auth: _unexpected,
+        packets.Puback: _settled,
+        packets.Pubrec: _received,
+        packets.Pubrel: _released,
+        packets.Pubcomp: _settled,
+        packets.Auth: _authenticated,
     }
 
 

@@ -136,6 +136,11 @@ class TestConnecting:
         assert answer.reason is ReasonCode.NOT_AUTHORIZED
         assert device.closed
 
+    def test_emptyUser(self) -> None:
+        """An empty user name is none in MQTT 3.1.1, as in nats-server."""
+        answer = MQTTWorld().device(MQTT_3_1_1).connect(user="", password=b"p")
+        assert answer.reason is ReasonCode.BAD_USER_NAME_OR_PASSWORD
+
     def test_method(self) -> None:
         """There is no method of enhanced authentication yet."""
         answer = MQTTWorld().device().connect(properties={AUTHENTICATION_METHOD: "SCRAM"})
@@ -279,8 +284,6 @@ class TestPublishing:
             (Publish("a/*"), ReasonCode.TOPIC_NAME_INVALID),
             (Publish("$MQTT/msgs/a"), ReasonCode.TOPIC_NAME_INVALID),
             (Publish("a/" * 3000), ReasonCode.TOPIC_NAME_INVALID),
-            (packets.Puback(1), ReasonCode.PROTOCOL_ERROR),
-            (packets.Pubrel(1), ReasonCode.PROTOCOL_ERROR),
         ],
         ids=repr,
     )
@@ -314,6 +317,20 @@ class TestPublishing:
         """A packet above the maximum is refused by its length."""
         device = MQTTWorld(changed(Settings(), "max_payload", 100)).member()
         assert device.askBytes(b"\x30\xff\x7f") == [Disconnect(ReasonCode.PACKET_TOO_LARGE)]
+
+    @onLevels
+    def test_unknownMessage(self, level: int) -> None:
+        """Acknowledgements of messages that are not known are answered, and mean nothing."""
+        device = MQTTWorld().member(level)
+        sent: list[packets.Packet] = [packets.Puback(1), packets.Pubrec(2)]
+        sent += [packets.Pubrel(3), packets.Pubcomp(4)]
+        missing = ReasonCode.PACKET_IDENTIFIER_NOT_FOUND if level == MQTT_5 else ReasonCode.SUCCESS
+        assert device.ask(*sent) == [packets.Pubrel(2, missing), packets.Pubcomp(3, missing)]
+
+    def test_auth(self) -> None:
+        """AUTH without a method in CONNECT ends the connection."""
+        packet = packets.Auth(ReasonCode.REAUTHENTICATE)
+        assert MQTTWorld().member().ask(packet) == [Disconnect(ReasonCode.PROTOCOL_ERROR)]
 
     def test_aliases(self) -> None:
         """A topic can be sent once, and its alias from then on."""
