@@ -100,10 +100,12 @@ class DialectInput:
     The decoder of a client with a dialect, with the counters and limits of a NATS decoder.
 
     @ivar dialect: set once the session is made.
+    @ivar isHeld: whether no operation is to be taken.
     """
 
     def __init__(self, maxControlLine: int, maxPayload: int) -> None:
         self.dialect: Any = None
+        self.isHeld = False
         self.heard = 0.0
         self.messages = self.messageBytes = 0
         self.maxControlLine = maxControlLine
@@ -128,7 +130,7 @@ class DialectInput:
 
         @raise ValueError: if an operation is too long.
         """
-        while True:
+        while not self.isHeld:
             operation = self.dialect.next()
             if operation is not None:
                 self._unused = 0
@@ -140,6 +142,7 @@ class DialectInput:
             chunk = self._chunks.popleft()
             self._unused += len(chunk)
             self.dialect.feed(chunk)
+        return None
 
 
 @implementer(IClientSession)
@@ -147,14 +150,18 @@ class DialectSession(ClientSession):
     """
     @ivar _violation: the violation of the last publish; C{None} without one.
     @ivar _isHandling: whether the dialect is handling an operation.
+    @ivar _waits: the number of results of L{hold} that were not called.
+    @ivar _lostFor: why the connection was lost while operations waited; C{None} if it was not.
     """
 
-    __slots__ = ("_dialect", "_isHandling", "_violation")
+    __slots__ = ("_dialect", "_isHandling", "_lostFor", "_violation", "_waits")
 
     def __init__(self, context: ClientContext, peer: ClientPeer, make: DialectMaker) -> None:
         super().__init__(context, peer)
         self._violation: errors.ProtocolViolation | None = None
         self._isHandling = False
+        self._waits = 0
+        self._lostFor: str | None = None
         self._dialect: Any = make(self)
         self.decoder.dialect = self._dialect
 
@@ -216,6 +223,32 @@ class DialectSession(ClientSession):
     def unsubscribe(self, tag: bytes, maximum: int = 0) -> None:
         if self.subscriptions is not None:
             self.subscriptions.unsubscribe(tag, maximum)
+
+    def hold(self) -> Callable[[], None]:
+        self._waits += 1
+        self._holdInput()
+        self._hold()
+        return self._resume
+
+    def _resume(self) -> None:
+        self._waits -= 1
+        self._holdInput()
+        if self._lostFor is None:
+            self._release()
+        else:
+            self._holds -= 1
+        if not self._isHandling:
+            self.proceed()
+        if self._waits:
+            return
+        if self._lostFor is not None:
+            self.lost(self._lostFor)
+        elif self._isInputEnded:
+            self.inputEnded()
+
+    def _holdInput(self) -> None:
+        decoder: Any = self.decoder
+        decoder.isHeld = self._waits > 0
 
     def write(self, data: bytes) -> None:
         if not self.reason:
@@ -315,6 +348,18 @@ class DialectSession(ClientSession):
     def _closing(self, error: errors.WireError) -> None:
         super()._closing(error)
         self._batch.contain(lambda: self.outbox.write(self._dialect.farewell(error)))
+
+    def inputEnded(self) -> None:
+        self._isInputEnded = True
+        if not self._waits:
+            super().inputEnded()
+
+    def lost(self, reason: str = "Client Closed") -> None:
+        if self._waits and not self.reason:
+            self._lostFor = reason
+            self.outbox.close()
+        else:
+            super().lost(reason)
 
     def _gone(self) -> None:
         self._inBatch(self._dialect.closed, self.reason)

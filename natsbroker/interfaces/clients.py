@@ -164,6 +164,13 @@ class IClientSession(IOrigin):
         @param maximum: end after this number of messages, earlier ones included; 0 for at once.
         """
 
+    def hold() -> Callable[[], None]:
+        """
+        Handle no operation until the result is called, which has to be exactly once. Reading
+        pauses. A connection that ends meanwhile is closed after the operations that have come. For
+        answers that have to be durable before they are given.
+        """
+
     def write(data: bytes) -> None:
         """Send bytes. They count towards the limits for those who read too slowly."""
 

@@ -470,3 +470,83 @@ class TestSettings:
             world.use(tls=wrong)
         with pytest.raises(ValueError, match=r"no\.pem"):
             world.use().planReload(world.context.settings, wrong)
+
+
+@onEach
+class TestHolding:
+    """Operations that wait for something of the dialect."""
+
+    def test_order(self) -> None:
+        """Operations behind one that waits are handled after it, and reading pauses."""
+        world = Dialects()
+        wire = world.member()
+        resume = wire.session.hold()
+        assert wire.ask(call("write", "x")) == b""
+        assert not wire.reads()
+        resume()
+        assert wire.receive() == b"x" and wire.reads()
+
+    def test_several(self) -> None:
+        """Operations wait for everything that they were held for."""
+        wire = Dialects().member()
+        first, second = wire.session.hold(), wire.session.hold()
+        first()
+        assert wire.ask(call("write", "x")) == b"" and not wire.reads()
+        second()
+        assert wire.receive() == b"x" and wire.reads()
+
+    def test_inside(self) -> None:
+        """An operation that ends its own wait lets the next one go on."""
+        world = Dialects()
+        wire = world.member()
+        waits: list[Any] = []
+
+        def handle(operation: list[Any]) -> None:
+            if operation == ["now"]:
+                wire.session.hold()()
+            elif operation == ["later"]:
+                waits.append(wire.session.hold())
+            else:
+                wire.session.write(operation[0].encode())
+
+        world.dialects[-1].handle = handle  # type: ignore[method-assign]
+        assert wire.ask(call("now") + call("a") + call("later") + call("b")) == b"a"
+        waits[0]()
+        assert wire.receive() == b"b" and wire.reads()
+
+    def test_lost(self) -> None:
+        """Operations of a client that is gone are handled, and then it ends once."""
+        world = Dialects()
+        listener = world.user()
+        listener.ask(b"SUB a 1\r\n")
+        wire = world.member()
+        world.dialects[-1].will = (b"a", b"will")
+        waits: list[Any] = []
+        dialect, usual = world.dialects[-1], world.dialects[-1].handle
+
+        def handle(operation: list[Any]) -> None:
+            if operation == ["later"]:
+                waits.append(wire.session.hold())
+            else:
+                usual(operation)
+
+        dialect.handle = handle  # type: ignore[method-assign]
+        wire.send(call("later") + call("publish", "a", "x"))
+        wire.transport.hangUp()
+        world.settle()
+        assert listener.receive() == b"" and not wire.session.reason
+        waits[0]()
+        assert listener.receive() == b"MSG a 1 1\r\nx\r\nMSG a 1 4\r\nwill\r\n"
+        ends = [event for event in world.advisories if isinstance(event, ClientDisconnected)]
+        assert len(ends) == 1
+
+    def test_closed(self) -> None:
+        """A client that is closed meanwhile ends at once, and nothing of it is handled later."""
+        world = Dialects()
+        wire = world.member()
+        resume = wire.session.hold()
+        wire.send(call("write", "x"))
+        kick(world.context.connections, wire.session.cid)
+        assert wire.receive() == b"bye: Kicked\n" and wire.closed
+        resume()
+        assert wire.receive() == b""
