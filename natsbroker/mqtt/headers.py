@@ -91,7 +91,7 @@ def headersOf(qos: int, properties: Properties) -> list[tuple[str, str]]:
         return pairs
     for declared, (name, write, _) in _HEADERS.items():
         value = properties.get(declared)
-        if value and not (isinstance(value, str) and set(value) & set("\r\n")):
+        if value and not (isinstance(value, str) and _hasLines(value)):
             pairs.append((name, write(value)))
     pairs += (pair for pair in properties.get(USER_PROPERTY, ()) if _isHeader(*pair))
     return pairs
@@ -99,7 +99,11 @@ def headersOf(qos: int, properties: Properties) -> list[tuple[str, str]]:
 
 def _isHeader(name: str, value: str) -> bool:
     isOurs = name.lower() in _OURS
-    return not isOurs and bool(_NAME.fullmatch(name)) and not set(value) & set("\r\n")
+    return not isOurs and bool(_NAME.fullmatch(name)) and not _hasLines(value)
+
+
+def _hasLines(value: str) -> bool:
+    return "\r" in value or "\n" in value
 
 
 _NAME = re.compile(r"[^\x00-\x20\x7f:]+")
@@ -132,7 +136,7 @@ def propertiesOf(message: Message) -> Properties:
         shown = None if declared is None or read is None else read(value)
         if declared is not None and shown is not None:
             properties.setdefault(declared, shown)
-        elif name != PUBLISHED and not _isUnwritable(name + value):
+        elif name != PUBLISHED and not (_isUnwritable(name) or _isUnwritable(value)):
             users.append((name, value))
     if users:
         properties[USER_PROPERTY] = tuple(users[: MAX_PROPERTIES - len(properties)])
