@@ -111,7 +111,8 @@ def connectionRow(
     row["pending_bytes"] = facts.pending
     traffic = (facts.inMessages, facts.inBytes, facts.outMessages, facts.outBytes)
     row |= trafficMembers(traffic, facts.subscriptions)
-    for key, value in (("name", facts.name), ("lang", facts.lang), ("version", facts.version)):
+    name = "" if facts.clientID else facts.name
+    for key, value in (("name", name), ("lang", facts.lang), ("version", facts.version)):
         if value:
             row[key] = value
     if facts.tls is not None:
@@ -125,6 +126,8 @@ def connectionRow(
         row |= _claims(facts, detail.auth, closed is not None, namers)
     if facts.proxy:
         row["proxy"] = {"key": facts.proxy}
+    if facts.clientID:
+        row["mqtt_client"] = facts.clientID
     return row
 
 

@@ -77,7 +77,7 @@ _RANKS: Mapping[str, Rank] = {
 class Selection:
     """
     @ivar cid: the number of the only wanted connection, which overrides other filters; 0 for any.
-    @ivar mqtt_client: an MQTT id, which no connection has.
+    @ivar mqtt_client: the identifier of a client of MQTT; empty for any.
     @ivar filter_subject: a subject that must overlap with a subscription; empty for none.
     """
 
@@ -130,7 +130,8 @@ class Selection:
         if self.cid:
             return facts.cid == self.cid
         isMeant = not self.user or facts.user == self.user
-        return self.counts(facts) and isMeant and not self.mqtt_client
+        isClient = not self.mqtt_client or facts.clientID == self.mqtt_client
+        return self.counts(facts) and isMeant and isClient
 
 
 def accountOf(facts: ConnectionFacts) -> str:

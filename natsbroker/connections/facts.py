@@ -86,6 +86,11 @@ class ConnectionFacts(NamedTuple):
     details: tuple[SubscriptionFacts, ...] = ()
     kind: str = "Client"
 
+    @property
+    def clientID(self) -> str:
+        """The identifier of a client of MQTT, which is its name; empty for others."""
+        return self.name if self.type == _TYPES["MQTT"] else ""
+
 
 def clientInfoOf(facts: ConnectionFacts, server: str, isDetailed: bool) -> ClientInfo:
     """

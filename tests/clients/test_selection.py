@@ -205,9 +205,17 @@ class TestFilters:
         assert total(self.connections, user="a", state="all") == 6
 
     def test_mqttClient(self) -> None:
-        """A filter for an MQTT client selects no connection, but all are counted."""
+        """A filter lists only the MQTT client of an identifier, but all are counted."""
         assert cids(self.connections, mqtt_client="x", state="all") == []
         assert total(self.connections, mqtt_client="x", state="all") == 6
+        clients = [
+            Open(factsWith(7, name="x", type="mqtt"), (b"foo",)),
+            Open(factsWith(8, name="y", type="mqtt"), (b"foo",)),
+            Open(factsWith(9, name="x"), (b"foo",)),
+        ]
+        selection = Selection.fromQuery({"mqtt_client": "x"})
+        chosen, _ = complete(choose(self.connections, selection, 9.0, clients))
+        assert [entry.facts.cid for entry in chosen] == [7]
 
     def test_leafnodes(self) -> None:
         """Leafnodes are connections, too, with the same filters."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from natsbroker.wire.mqtt.packets import (
     MQTT_3_1_1,
     Connack,
     Connect,
+    Disconnect,
     Packet,
     Pubcomp,
     Pubrel,
@@ -130,3 +132,22 @@ def test_otherVersion(server: MQTTServer) -> None:
     answer = client.receive()
     assert isinstance(answer, Connack)
     assert answer.reason is ReasonCode.UNSUPPORTED_PROTOCOL_VERSION
+
+
+def test_connz(server: MQTTServer) -> None:
+    """C{/connz} shows the client's identifier, and finds the client by it, also when it is gone."""
+    client = MQTTClient(server)
+    client.connect("cid1", user="a", password=b"a")
+    client.flush()
+    (row,) = rowsOf(server, "")
+    assert (row["type"], row["mqtt_client"], "name" in row) == ("mqtt", "cid1", False)
+    client.send(Disconnect())
+    assert client.receive() is None
+    (row,) = rowsOf(server, "&state=closed")
+    assert (row["mqtt_client"], row["reason"]) == ("cid1", "Client Closed")
+
+
+def rowsOf(server: MQTTServer, query: str) -> list[dict[str, object]]:
+    page: Any = server.monitor(f"/connz?mqtt_client=cid1{query}")
+    rows: list[dict[str, object]] = page["connections"]
+    return rows

@@ -72,7 +72,7 @@ class Crowd:
         }
 
     def _come(self) -> list[bytes]:
-        """Receive messages until no more come."""
+        """Everything that has come since the last call."""
         arrived = [*self._arrived(self._plain).values(), *self._arrived(self._grouped).values()]
         return [body for bodies in arrived for body in bodies]
 
