@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.interop.certificates import writeCertificates
 from tests.interop.mqtt.listeners import MQTTServer
 from tests.interop.plainclients import Client
 from tests.interop.programs import DEADLINE
@@ -128,3 +129,30 @@ def test_aiomqtt(server: MQTTServer) -> None:
         return b""
 
     assert asyncio.run(asyncio.wait_for(exchange(), DEADLINE)) == b"answer"
+
+
+def test_certificate(tmp_path: Path) -> None:
+    """A certificate is the login of a client over TLS, and without one there is no connection."""
+    if shutil.which("mosquitto_pub") is None:
+        missing("no mosquitto-clients")
+    block = """tls {
+        cert_file: "$DIR/server.pem", key_file: "$DIR/server-key.pem"
+        ca_file: "$DIR/ca.pem", verify_and_map: true
+    }"""
+    users = "authorization { users: [ {user: alice@example.com, connection_types: [MQTT]} ] }"
+    server = MQTTServer(OURS_FAST, tmp_path, "secure", block, users)
+    home = server.directory
+    writeCertificates(home)
+    server.start()
+    try:
+        command = ["mosquitto_pub", "-p", str(server.mqttPort), "-h", "127.0.0.1", "-V", "5"]
+        command += ["--cafile", str(home / "ca.pem"), "-t", "a", "-m", "x"]
+        shown = ["--cert", str(home / "client.pem"), "--key", str(home / "client-key.pem")]
+        codes = [
+            subprocess.run([*command, *more], capture_output=True, timeout=DEADLINE).returncode
+            for more in (shown, [])
+        ]
+    finally:
+        server.stop()
+    assert codes[0] == 0
+    assert codes[1] != 0
