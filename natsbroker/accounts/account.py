@@ -86,7 +86,8 @@ class Account(AccountCore):
         outbox = None
         if IOutboxSubscriber.providedBy(subscriber) or IOutboxLink.providedBy(subscriber):
             outbox = subscriber.outbox
-            # Messages of other brokers, or without origin, must not reach it. No lane checks this.
+            # Messages of other brokers, or without origin, must not reach this subscriber. No
+            # lane checks this.
             isAsked = kind is Kind.LOCAL or make is hot.ServiceSubscription
             outbox = None if isAsked else outbox
         elif IRunSubscriber.providedBy(subscriber) or IBatchSubscriber.providedBy(subscriber):
@@ -115,7 +116,7 @@ class Account(AccountCore):
             self.responses.pending.interestLost(subscription.pattern, self.matcher.match)
         if subscription.kind >= FIRST_LINK_KIND:
             self.delivery.withdrawn.ended(subscription.pattern)
-        # Remembered answers may keep the subscription for a while, but not who it was for.
+        # Remembered matches may keep the subscription for a while, but must not keep its receiver.
         subscription.owner = subscription.subscriber = subscription.outbox = None
         if type(subscription.tag) is not bytes:  # The sid: a client finds it by that.
             subscription.tag = None
@@ -161,7 +162,7 @@ class Account(AccountCore):
             try:
                 self.attach(subscription)
             except Exception as problem:
-                # The others shall be done first; the caller tells of it.
+                # Attach the other subscriptions first; the caller reports the problems.
                 problems.append(problem)
             else:
                 services.append(subscription)

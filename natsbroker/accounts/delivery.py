@@ -99,7 +99,7 @@ class Delivery:
             return 0
         gateways = self._gateways
         matches = self._matcher.match(message.subject)
-        # The one place where it is decided that a request has an author.
+        # Only here is it decided whether a request has an author.
         if matches.isServed and (asked.origin is None or (path is not None and path.isAnswer)):
             matches = unserved(matches)
         elif message.via:
@@ -332,7 +332,7 @@ class Delivery:
         try:
             subscriber.deliver(message, subscription.tag)
         except BaseException:
-            message.check()  # It may be the publisher's mistake.
+            message.check()  # The wrong message may be the publisher's mistake.
             self._failed("subscriber", f"The subscriber to {subscription.pattern!r} failed")
         if subscription.maximum and subscription.delivered >= subscription.maximum:
             self._finished(subscription)

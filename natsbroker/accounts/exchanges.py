@@ -73,7 +73,7 @@ def describedIn(settings: Settings) -> dict[str, AccountSettings]:
     described = dict(settings.accounts)
     others = settings.accounts.keys() - {settings.system_account}
     isJoined = settings.cluster is not None or settings.gateway is not None
-    # nats-server does the same: without accounts everybody has the cluster's JetStream.
+    # As in nats-server: without accounts, all clients have the cluster's JetStream.
     hasJetStream = isJoined or settings.jetstream.enabled
     hasJetStream = hasJetStream and not others and not settings.operator.isOn
     if settings.mappings or hasJetStream or GLOBAL_ACCOUNT in settings.jetstream.default_domains:

@@ -66,7 +66,7 @@ def _check(publishFilter: IPublishFilter, returned: Message, published: Message)
     returned.check(name)
     for field in ("subject", "reply"):
         value = getattr(returned, field)
-        # The publisher's own text stays as it was read, as for all messages of clients.
+        # A text that the publisher chose need not be checked again.
         isNew = value != getattr(published, field)
         if isNew and not isValidLiteral(value) and (value or field == "subject"):
             raise ValueError(f"{name} whose {field} cannot be published to: {value!r}")

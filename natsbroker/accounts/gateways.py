@@ -271,7 +271,7 @@ class GatewayTargets:
 
     def asked(self, message: Message) -> None:
         if self.replies is None:
-            # It only keeps the lane from publishing there by itself.
+            # The mark only keeps the lane from publishing messages by itself.
             mark = hot.Subscription(self.owner, b">", b"", _GATEWAY, self, None)
             mark.closed = True
             self._replyMark = mark

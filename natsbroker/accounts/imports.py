@@ -31,7 +31,7 @@ from natsbroker.wire.text import decoded
 from natsbroker.wire.tracing import DEST
 from natsbroker.wire.values import ClientInfo, Kind, Message
 
-#: From these kinds of origin requests are not imported: the broker that they come from did it.
+#: Requests of these origins are not imported here: the broker that sent them has done so.
 _IMPORTED_THERE = frozenset({Kind.ROUTE, Kind.GATEWAY})
 
 #: Servers with JetStream answer these requests in the account of the client that asks. The import
@@ -40,7 +40,7 @@ _ALL_OF_JETSTREAM = b"$JS.API.>"
 _NOT_IMPORTED = (b"$JS.API.CONSUMER.MSG.NEXT.", b"$JS.API.DIRECT.GET")
 
 
-#: The traces that servers in an exporter's account send: several, as long as they may take.
+#: The traces that servers in an exporter's account send: any number, for ten seconds.
 _TRACES = ImportHop(ServiceExport("", response_type=STREAM, response_threshold=10.0), False)
 
 

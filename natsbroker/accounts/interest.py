@@ -17,7 +17,7 @@ from natsbroker.subjects.interestfilter import InterestFilter
 from natsbroker.subjects.subscription import Subscription
 from natsbroker.wire.values import Kind
 
-#: The default: what this broker itself serves.
+#: The default: what this broker serves itself.
 _OTHERS = InterestFilter({Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE})
 
 #: Subscriptions are counted by pattern, queue group and cluster of a leafnode.
@@ -56,7 +56,8 @@ class _Count:
         old = list(subscriptions)
         self._size = len(old)
         self._old = iter(old)
-        # While subscriptions are counted: those that are, and those that ended before they were.
+        # While the first subscriptions are counted: those counted so far, and those that ended
+        # before.
         self._known: set[Subscription] | None = set()
         self._gone: set[Subscription] = set()
         for standIn in standIns:

@@ -83,7 +83,8 @@ class RecentSubscriptions:
         gone = self._old
         self._old, self._young = self._young, []
         self._entries.reverse()
-        # What is young now is under the other entry, and what is to come under that of the gone.
+        # Patterns that have just become old belong to the second entry. The first one belonged to
+        # those that are gone, and will belong to new ones.
         for pattern in gone:
             self._index.remove(pattern, self._entries[0])
             self.matcher.changed(pattern)

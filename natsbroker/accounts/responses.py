@@ -31,7 +31,7 @@ from natsbroker.wire.values import Kind, Message
 
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-#: All pairs of digits; three of them make the part of a reply subject that is left to chance.
+#: All pairs of digits; three of them make the random part of a reply subject.
 _PAIRS = [(one + other).encode("ascii") for one in _DIGITS for other in _DIGITS]
 
 #: The most pending replies that are compared with a pattern with wildcards that lost its last
@@ -85,7 +85,8 @@ class Responses(Relay):
         self.pending = PendingReplies()
         self._prefix = b""
         self._owed: dict[bytes, Response] = {}
-        # By the identity of exports, those of one in the order in which they take too long.
+        # The owed responses by the identity of their export, each group in the order of their
+        # timeouts.
         self._byExport: dict[int, dict[bytes, Response]] = {}
         self._timers: dict[int, Any] = {}
 

@@ -32,8 +32,8 @@ from natsbroker.subjects.subscription import FIRST_LINK_KIND
 from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Kind, Message
 
-#: Links whose peers have subscribers of their own. Members of the cluster, and of other clusters,
-#: import what theirs want by themselves.
+#: Links whose peers have subscribers of their own. Members of our cluster and of other clusters
+#: import for their own subscribers.
 _LEAFS = frozenset({Kind.HUB, Kind.SPOKE})
 
 #: The subjects of leafnodes' loop detection, within their own account.
@@ -144,7 +144,7 @@ class _RenamedPermissions:
     def mayDeliver(self, subject: bytes, queue: bytes = b"") -> bool:
         name = self._renaming.toOurs(subject)
         if isRequest(name):
-            # The leafnode would take it for a request of this account's users.
+            # The leafnode would mistake the message for a request of this account's users.
             return False
         permissions: Any = self._original.permissions
         return permissions is None or bool(permissions.mayDeliver(name, queue))
@@ -154,7 +154,7 @@ class Shadows:
     def __init__(self, importer: AccountCore) -> None:
         self._importer = importer
         self._imports: tuple[ImportedStream, ...] = ()
-        # A foreign link keeps its leafnode, so the key holds for as long as it is here.
+        # A foreign link keeps its leafnode alive, so the key is unique while the link exists.
         self._links: WeakValueDictionary[tuple[int, ImportedStream | None], _ForeignLink] = (
             WeakValueDictionary()
         )
@@ -177,7 +177,7 @@ class Shadows:
                 try:
                     self.added(subscription)
                 except Exception as problem:
-                    # The others shall be done first; the caller tells of it.
+                    # Attach the other subscriptions first; the caller reports the problems.
                     problems.append(problem)
         return problems
 

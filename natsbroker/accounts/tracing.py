@@ -60,7 +60,7 @@ class TracePeer(NamedTuple):
     isTracing: bool = True
 
 
-#: Connections of kinds that others made: what is behind them does not trace.
+#: Connections of kinds that plugins made: servers behind them do not trace.
 FOREIGN = TracePeer(ROUTER, 0, "", False)
 
 #: Services of this broker.
@@ -237,7 +237,7 @@ class AccountTracing:
     def _isSampled(self, request: TraceRequest, peer: TracePeer) -> bool:
         if request.dest or peer.kind != CLIENT or self.sampling >= 100:
             return True
-        # nats-server's chance is that of one more in a hundred.
+        # As in nats-server, the chance is one more in a hundred than configured.
         return self._random.randrange(100) <= self.sampling
 
     def _send(self, trace: MessageTrace) -> None:

@@ -23,7 +23,7 @@ _log = Logger()
 class Revocations:
     @cached_property
     def _watchers(self) -> dict[object, Callable[..., None]]:
-        # Not made by a constructor, which subclasses may forget to call.
+        # Not made in the constructor, which subclasses may forget to call.
         return {}
 
     def watchRevocations(self, revoked: Callable[..., None]) -> Callable[[], None]:

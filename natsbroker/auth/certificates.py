@@ -19,7 +19,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import NameOID
 
-#: One part: how many attributes there are, and which.
+#: One part of a name: the number of its attributes, and the attributes.
 Part = tuple[int, frozenset[tuple[str, str]]]
 
 Distinguished = tuple[Part, ...]
@@ -149,7 +149,7 @@ _PRINTED = (
     (NameOID.COUNTRY_NAME, "C"),
 )
 
-#: Go keeps one value of these, the last.
+#: Go keeps only the last value of these.
 _SINGLE = frozenset({NameOID.COMMON_NAME, NameOID.SERIAL_NUMBER})
 
 _SPECIAL = frozenset(',+"\\<>;')

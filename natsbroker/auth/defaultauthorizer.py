@@ -186,7 +186,8 @@ def _judged(
     if identity is None or not same:
         raise errors.Unauthorized("unknown user or wrong secret", otherwise)
     if identity.needsProxy:
-        # After the secret was compared, so that the time does not tell whether there is the user.
+        # Only after the secret was compared, so that the time does not show whether the user
+        # exists.
         requireProxy(request)
     return identity.grant
 

@@ -220,7 +220,7 @@ class HtpasswdAuthenticator(CheckerAuthenticator, Service):
 
     def startService(self) -> None:
         super().startService()  # type: ignore[no-untyped-call]
-        # Not before the first interval is over: the file is read when it is asked for.
+        # The file has just been read, so the first check comes after an interval.
         self._loop.start(self.INTERVAL, now=False)
 
     def stopService(self) -> None:

@@ -167,7 +167,7 @@ def _limit(fields: Fields, name: str, least: int = 0) -> int | None:
 
 _OK = 200
 
-#: The statuses by which the service denies; all others mean that it is out of order.
+#: The statuses by which the service denies a login; all others mean that it has failed.
 _DENIALS = frozenset({401, 403})
 
 
@@ -266,7 +266,7 @@ class HTTPAuthorizer(Revocations):
             grant = None
         else:
             raise AuthorizationServiceError(f"the authorization service answers {status}")
-        # An answer to what was asked before everything was forgotten is not to be remembered.
+        # An answer to a request from before the cache was cleared must not be remembered.
         if self._terms.cacheFor > 0 and remembered is self._remembered:
             remembered[key] = (self._clock.seconds() + self._terms.cacheFor, grant)
             while len(remembered) > self._terms.cacheSize:

@@ -218,7 +218,7 @@ def _url(url: str, insecure: bool) -> str:
     except ValueError:
         isWhole = False
     if not isWhole or parts.username is not None or parts.fragment:
-        # It may have a password, which is why it is not repeated.
+        # The URL may contain a password, so the error does not repeat it.
         text = "url must use https, or http to this machine"
         raise PluginOptionError("url", text)
     if parts.scheme == "http" and not insecure and not _isHere(parts.hostname or ""):
@@ -237,5 +237,5 @@ def _isHere(host: str) -> bool:
         return host == "localhost"
 
 
-#: Those that C{authorization { plugin: NAME }} finds without anybody's installing them.
+#: The plugins that C{authorization { plugin: NAME }} finds without an installation.
 READY_MADE = (HtpasswdPlugin(), HTTPPlugin(), CredPlugin())

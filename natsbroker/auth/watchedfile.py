@@ -98,7 +98,7 @@ class WatchedFile:
             self._take(snapshot.text)
 
     def _failed(self, failure: Failure) -> None:
-        # The file must stop changing before it is read again.
+        # The file is read again only after it has stopped changing.
         self._seen = ()
         complaint = str(failure.value)
         if complaint != self._complaint:

@@ -199,7 +199,7 @@ class RemoteBus(Service):
         self._connectLater()
 
     def _connectLater(self) -> None:
-        # A bounded exponent: an outage may last for days.
+        # The exponent is bounded, because an outage may last for days.
         delay = min(RETRY * (2 ** min(self._attempts, 16) // 2), RECONNECT)
         self._attempts += 1
         self._again = self._reactor.callLater(delay, self._connect)
@@ -241,7 +241,7 @@ class RemoteBus(Service):
 
     def publishBatch(self, subject: bytes, payloads: list[bytes]) -> int:
         if isRequest(subject):
-            # It would be one with the rights of this connection.
+            # The other server would treat it as a request with the rights of this connection.
             return 0
         client = self._open(subject, max(map(len, payloads), default=0))
         if client is None:
@@ -303,7 +303,7 @@ class RemoteBus(Service):
         if known is None:
             make: Any = hot.Collector if IRunSubscriber.providedBy(subscriber) else Batcher
             collector = make(subscriber, self._batch, _log.failure)
-            # The subscriber is kept as well, so that its id remains unique.
+            # The subscriber is kept too, so that no other object gets its id.
             known = self._collectors[id(subscriber)] = (subscriber, collector)
         return known[1]
 

@@ -90,7 +90,7 @@ class ServerConnection(TwistedProtocol):
         self._phase = _Phase.GREETING
         self._reason: ClientError | None = None
         self._lastError = ""
-        # The unanswered PINGs: whether each was the owner's.
+        # The unanswered PINGs, each with whether the owner sent it.
         self._pings: deque[bool] = deque()
         self._heard = reactor.seconds()
         self._keepalive = Keepalive(terms.pingInterval, self._heard, 0.0)
@@ -187,7 +187,7 @@ class ServerConnection(TwistedProtocol):
         self._phase = _Phase.LOGIN
         nonce = self.info.get("nonce")
         fields = connectFields(self._terms.options, nonce if isinstance(nonce, str) else "", isTLS)
-        # A server without headers closes a connection that wants this.
+        # A server without headers closes a connection that asks for no_responders.
         fields["no_responders"] = self.info.get("headers") is True
         transport: Any = self.transport
         transport.write(connectLine(fields) + b"PING\r\n")

@@ -158,7 +158,7 @@ class PipeEnd(TransportEnd):
             return
         other = self.other
         if other.disconnecting:
-            # The other end does not read any more.
+            # The peer reads no more.
             self._onItsWay.clear()
         if self._onItsWay and other.isReading:
             data = bytes(self._onItsWay)

@@ -34,7 +34,7 @@ class LoginRefused(Exception):
 
 
 class LoginState(Enum):
-    #: The client has not said who it is.
+    #: The client has sent no credentials yet.
     NEW = "new"
 
     #: The authorizer was asked because of a CONNECT, or of a guest's first operation.

@@ -12,7 +12,7 @@ from typing import Any
 from natsbroker import API_LEVEL
 from natsbroker.wire.connect import infoLine, writeText
 
-#: The feature flags of nats-server's JetStream. None of the features is here.
+#: The feature flags of nats-server's JetStream. This broker has none of the features.
 FEATURE_FLAGS: Mapping[str, bool] = {
     "js_ack_fc_v2": False,
     "js_api_reply_v2": False,
@@ -27,7 +27,7 @@ _Shape = tuple[int | None, str, bool, bool]
 #: The most shapes of lines that are remembered.
 MOST_SHAPES = 64
 
-#: Stands for the number of a connection while a line is cut there.
+#: A number that marks the place of the connection's number in a line.
 _MARK = (1 << 63) - 1
 
 

@@ -29,7 +29,7 @@ from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.clients.session")
 
-#: The grant of a client that was not let in.
+#: The grant of a client that was not admitted.
 _NOBODY = Grant()
 
 

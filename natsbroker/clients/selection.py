@@ -54,7 +54,7 @@ class Chosen(NamedTuple):
 
 Rank = Callable[[ConnectionFacts, ClosedClient | None, float], Any]
 
-#: The orders: what is smaller stands first. Only C{cid}, C{start}, C{uptime} and C{reason} ascend.
+#: The orders: smaller values come first. Only C{cid}, C{start}, C{uptime} and C{reason} ascend.
 _RANKS: Mapping[str, Rank] = {
     "cid": lambda facts, closed, now: facts.cid,
     "start": lambda facts, closed, now: facts.started,

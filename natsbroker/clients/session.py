@@ -44,7 +44,7 @@ _EXPIRED = (
     " time.time() + 60"
 )
 
-#: The line by which a client learns that a subscription ended.
+#: The beginning of the line that reports the end of a subscription to the client.
 _REMOVED = b"-ERR 'Permissions Violation for Subscription to "
 
 
@@ -193,7 +193,7 @@ class ClientSession(ClientOperations):
         self._logIn()
 
     def _logIn(self) -> None:
-        # The wheel may call once too early for it, and then learns of the next deadline.
+        # The wheel may call once at the old deadline, and then takes the next one.
         self._handshakeBy = None
         self._batch.work += LOGIN
         self._ask(LoginState.ASKED)
@@ -238,7 +238,7 @@ class ClientSession(ClientOperations):
         admission = self._admission
         isLogin = admission.state is LoginState.ASKED
         if isLogin:
-            # It may be about to leave its account, whose messages the lane has to finish.
+            # The client may be about to leave its account, whose messages the lane has to finish.
             self._takeLane(None)
         ended = admission.decide(grant, self.options)
         granted = admission.grant
@@ -261,7 +261,8 @@ class ClientSession(ClientOperations):
             self.limitsChanged()
         if isLogin:
             self._agree()
-            # A guest that became a user without a CONNECT has had it: the next one is the second.
+            # For a guest that became a user without a CONNECT, a later CONNECT counts as the second
+            # one.
             self._isConnected = self._isConnected or bool(granted.user)
 
     def _agree(self) -> None:
@@ -282,7 +283,7 @@ class ClientSession(ClientOperations):
         admission = self._admission
         login = admission.withdraw()
         if login is not None:
-            # The answer that it waits for may be from before the change.
+            # The login's pending answer may be from before the change.
             login.cancel()
             self._ask(admission.state, isHeld=True)
         elif admission.grant is not None:
@@ -455,7 +456,7 @@ class ClientSession(ClientOperations):
     def _gone(self) -> None:
         context = self.context
         facts = self._last = self.lastFacts()
-        # Once it has left its account, nothing says who it was.
+        # After the client has left its account, its label is not available any more.
         label = self.label if debugging.isShown else None
         self.outbox.close()
         context.wheel.forget(self)

@@ -16,7 +16,7 @@ from natsbroker.subjects.permissions import Verdict
 from natsbroker.subjects.shapes import TooManyShapes
 from natsbroker.wire.grants import Grant, Verb
 
-#: The queue group that nats-server keeps to itself.
+#: The queue group that nats-server reserves for itself.
 _SYSTEM_QUEUE = b"_sys_"
 
 

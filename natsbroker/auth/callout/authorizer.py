@@ -74,7 +74,7 @@ class CalloutAuthorizer(Revocations):
 
     def _unknown(self, request: ConnectRequest, error: Unauthorized) -> Deferred[Grant]:
         name = nameIn(request)
-        # A service does not do away with what the settings require of their user.
+        # A service cannot override what the settings require of their users.
         if name in self._users or error.error is PROXY_REQUIRED:
             raise error
         return self._ask(request, name)

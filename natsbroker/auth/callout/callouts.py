@@ -53,7 +53,7 @@ def guarded(grant: Grant, service: AuthCallout) -> Grant:
         return grant
     publish = grant.publish
     if publish is None:
-        # Without rules, leave to answer means leave for nothing else.
+        # A user without rules who may only answer requests may publish to no other subjects.
         publish = PermissionSet(None if grant.responses is None else ())
     return replace(grant, publish=PermissionSet(publish.allow, {*publish.deny, SUBJECT}))
 

@@ -31,7 +31,7 @@ class CurveKeys:
     def __init__(self, secret: bytes | None = None) -> None:
         """C{secret} is 32 bytes; by default new ones."""
         self._secret = os.urandom(_SECRET) if secret is None else secret
-        # Each start makes keys, and few of them seal anything: libsodium is loaded for that only.
+        # Each start makes keys, but few of them seal anything: libsodium is only loaded to seal.
         public = X25519PrivateKey.from_private_bytes(self._secret).public_key()
         self.publicKey = encodeKey(Role.CURVE, public.public_bytes_raw())
 

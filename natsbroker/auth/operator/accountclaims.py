@@ -31,7 +31,7 @@ from natsbroker.config.settings.authorization import MessageTraces
 from natsbroker.subjects.grammar import hasWildcard, isValidLiteral
 from natsbroker.wire.nkeys import Role, isKey
 
-#: The name under which all users, or all accounts, are meant.
+#: The name that stands for all users, or for all accounts.
 EVERYBODY = "*"
 
 #: The sampling of a trace: all of a hundred.

@@ -19,7 +19,7 @@ from natsbroker.subjects.functions import InvalidMapping
 
 _Thing = TypeVar("_Thing", Export, Import)
 
-#: Told of the account and of what was left out, and why.
+#: Called with the account and the reason why a part of it was left out.
 Report = Callable[[str, str], None]
 
 

@@ -27,10 +27,10 @@ from natsbroker.wire.nkeys import Role, isKey
 
 _log = Logger()
 
-#: The JWT of an account that holds no more is looked for again so often at most, in seconds.
+#: The shortest interval, in seconds, between two look-ups of a JWT to replace an expired one.
 _PATIENCE = 1.0
 
-#: Reasons why there is no account that need nobody's attention.
+#: Expected reasons why an account is missing: they are not logged as failures.
 _EXPECTED = (LookupError, FieldError, errors.Unauthorized, CancelledError)
 
 #: The longest delay of a timer, in seconds.

@@ -103,13 +103,13 @@ class TokenFolder:
         file = self._fileOf(account)
         if account not in self._tokens:
             return False
-        # Workers of one server share the folder, and each of them deletes.
+        # Workers of one server share the folder, and each of them deletes the file.
         with suppress(FileNotFoundError):
             if self.deletion is Deletion.RENAMED:
                 os.replace(file, file.with_name(file.name + ".deleted"))
             else:
                 os.remove(file)
-        # Others that have deleted it already must not look it up here while the disk is slow.
+        # Other workers that have deleted the JWT must not find it here while the disk is slow.
         del self._tokens[account]
         syncDirectory(self._path)
         return True

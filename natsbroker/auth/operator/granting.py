@@ -101,7 +101,7 @@ def _expanded(subjects: Iterable[str], values: Values, isNeeded: bool) -> tuple[
 
 _SECOND = 1_000_000_000
 
-#: The answers and their time where a JWT has none, or zero (nats-server's defaults).
+#: The number of answers, and the time for them, if a JWT has none or zero (nats-server's defaults).
 _ANSWERS = 1
 _ANSWER_TIME = 120.0
 

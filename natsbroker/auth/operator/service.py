@@ -40,16 +40,16 @@ from natsbroker.wire.values import Kind
 
 _log = Logger(namespace="natsbroker")
 
-#: The interval, in seconds, at which the system account's JWT is looked for until it is there.
+#: The interval, in seconds, of requests for the system account's JWT until it is known.
 _PATIENCE = 1.0
 
 #: The interval, in seconds, at which other brokers are asked for JWTs, and a cache is checked.
 _MINUTE = 60.0
 
-#: The delay, in seconds, of an answer without a JWT, so that others come first.
+#: The delay, in seconds, of an answer without a JWT, so that answers of other servers come first.
 _COURTESY = 0.25
 
-#: The longest time that is waited for at once, in seconds.
+#: The longest wait of a single timer, in seconds.
 _DAY = 86_400.0
 
 

@@ -139,7 +139,7 @@ def networkOf(text: str) -> IPv4Network | IPv6Network:
         try:
             return ip_network(text, strict=False)
         except ValueError:
-            pass  # told below
+            pass  # The error below reports it.
     raise FieldError(f"src: {text[:64]!a} is not a network")
 
 
@@ -212,7 +212,7 @@ class UserClaims:
     def decode(cls, text: str) -> UserClaims:
         token = decodeToken(text, "user")
         nats = token.nats
-        # A limit that is not there is zero, but none in version 1: as nats-server reads them.
+        # As in nats-server, a missing limit is zero, but unlimited in version 1.
         terms = readTerms(nats, absent=NO_LIMIT if token.isOld else 0)
         claims = cls(token, nats.text("issuer_account"), nats.texts("tags"), terms)
         if not isKey(token.subject, Role.USER):
