@@ -334,7 +334,8 @@ class Broker(MultiService):
         self._parts.publisher.refresh(self.settings, self.isLameDuck)
 
     def _opened(self, _: None) -> None:
-        # Callers that waited act before the last line, so its readers may rely on what they do.
+        # Callers that waited for readiness act before the last line, which their readers can rely
+        # on.
         self._readiness.reached()
         required = self.clientContext.authorizer.required
         for listener in self.listeners:
@@ -432,7 +433,8 @@ class Broker(MultiService):
         await self.links.stopListening()
         jetstream = self._parts.services.pop("jetstream", None)
         if jetstream is not None:
-            # First of all: pull requests that wait get their status while the clients are here.
+            # First of all: waiting pull requests get their status while their clients are still
+            # connected.
             await maybeDeferred(jetstream.disownServiceParent)
         await closeAll(self.clientContext.connections)
         await self.links.close()

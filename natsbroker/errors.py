@@ -157,16 +157,16 @@ CLASSIC_ERRORS = {
 }
 """The error for a route of the classic dialect, by the error for other routes."""
 
-#: The words of nats-server, which are the same for leafnodes.
+#: The text of nats-server, which is the same for leafnodes.
 COMPRESSION_MODE = WireError('unsupported route compression mode "%s"', "Protocol Violation")
-#: Input that is no S2 stream; the peer could not read an answer.
+#: The input is no S2 stream. No error is sent, since the peer could not read it.
 S2_DAMAGED = WireError("", "Read Error")
 FRAMES_DAMAGED = WireError("", "Read Error")
-#: The settings ask for another compression, which two servers agree on only in the beginning.
+#: A reload changed the compression, which two servers negotiate only at the start of a link.
 RENEGOTIATION = WireError("", "Client Closed")
 
 WRONG_LEAF_PORT = WireError("attempted to connect to leaf node port", "Incorrect Port")
-#: We dialled something that is no leafnode port.
+#: We dialled a port that is not for leafnodes.
 NO_LEAF_PORT = WireError("", "Incorrect Port")
 GATEWAY_ON_LEAF = WireError(
     'Rejecting connection from gateway "%s" on the leafnode port', "Wrong Gateway"

@@ -206,7 +206,7 @@ class _BlockReader:
             wrapped = self._value(entry.node, key, block.pathTo(name), entry.position)
             if wrapped is not None:
                 block.values[name] = wrapped[0]
-                # A block that is switched off asks for nothing, whatever else it holds.
+                # A block that is switched off needs no features, whatever its keys are.
                 value = wrapped[0]
                 isOff = isinstance(value, ParsedBlock) and not value.flag("enabled", True)
                 feature = key.unsupported

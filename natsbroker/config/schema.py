@@ -79,7 +79,7 @@ class _Definitions:
         return {"$ref": f"#/$defs/{self._names[block]}"}
 
     def _block(self, block: BlockSchema, name: str) -> dict[str, Any]:
-        # A block that is switched off may ask for features that are not built.
+        # A block that is switched off may have keys of features that are not built.
         takesAll = "enabled" in block.keys
         properties: dict[str, Any] = {}
         for spelling, key in block.keys.items():

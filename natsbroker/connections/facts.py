@@ -15,14 +15,14 @@ from natsbroker.config.settings.authorization import CONNECTION_TYPES
 from natsbroker.wire.grants import Security
 from natsbroker.wire.values import ClientInfo
 
-#: The characters of each text from a peer that are kept of a closed connection.
+#: The most characters of each text from a peer that are kept for a closed connection.
 LONGEST_TEXT = 256
 
-#: The subscriptions that are kept of a closed connection, and the bytes of their subjects.
+#: The most subscriptions that are kept for a closed connection, and bytes of their subjects.
 MOST_SUBSCRIPTIONS = 16
 MOST_SUBJECT_BYTES = 1024
 
-#: The longest JWT of a connection that is gone that is kept.
+#: The longest JWT that is kept for a closed connection.
 LONGEST_JWT = 4096
 
 #: Kinds of connection that monitoring and auth callouts do not call C{nats}.

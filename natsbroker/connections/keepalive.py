@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-#: The first PING measures the round trip: two seconds after the connection began, if the interval
-#: is not shorter (observed of nats-server; the offset of up to a fifth is the caller's).
+#: The first PING measures the round trip. It is sent two seconds after the connection began, if the
+#: interval is not shorter (observed of nats-server; the caller adds up to a fifth).
 FIRST_PING = 2.0
 
 #: The interval of PINGs that only measure the round trip while data flows, in seconds.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import socket
 
-#: The host that stands for every address of this machine, IPv6 ones too, as in nats-server.
+#: The host that stands for every address of this machine, including IPv6, as in nats-server.
 ANYWHERE = "0.0.0.0"
 
 #: The connections that may wait to be accepted: enough for a storm of reconnects.

@@ -45,7 +45,7 @@ class _Relay:
         self._inputEnded: Callable[[], None] = protocol.readConnectionLost
         self.batch = batch
         self.decoder = hot.Decoder()
-        # The protocol's own outbox counts what waits here towards its limit.
+        # The protocol's own outbox counts the bytes that wait here towards its limit.
         self.outbox = hot.Outbox(batch, self, _nowhere, sys.maxsize)
 
     def insert(self, receive: Callable[[bytes], None], ended: Callable[[], None]) -> None:

@@ -123,7 +123,7 @@ class SocketPoller:
 
     def _makeCalls(self) -> None:
         os.eventfd_read(self._bell)
-        # Those that come meanwhile ring again.
+        # Calls that are added meanwhile write to the eventfd again.
         for _ in range(len(self._calls)):
             call, args, kwargs = self._calls.popleft()
             try:
@@ -178,7 +178,7 @@ class SocketPoller:
 class PolledServer(tcp.Server):
     """A server's side of a TCP connection whose bytes go through a L{SocketPoller}."""
 
-    # No other process has the descriptor, so closing it sends what a shutdown would.
+    # No other process has the descriptor, so closing it is enough, without a shutdown.
     _shouldShutdown = False
 
     def __init__(self, poller: SocketPoller, *arguments: Any) -> None:

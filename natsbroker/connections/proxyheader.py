@@ -119,7 +119,7 @@ def _peerIn(line: bytes) -> ProxiedPeer | None:
     make = IPv4Address if kind == "TCP4" else IPv6Address
     source, target, *ports = parts
     try:
-        # A zone, which Python takes, belongs to no address on the wire.
+        # Python accepts a zone in an address, but the header of a proxy must not have one.
         host, _ = make(source.replace("%", " ")), make(target.replace("%", " "))
     except ValueError:
         raise ProxyHeaderError(f"invalid {kind} address") from None

@@ -26,7 +26,7 @@ from natsbroker.wire.compression import UNCOMPRESSED
 #: The most bytes that the content of a chunk may be.
 LARGEST = 4 << 20
 
-#: The same between an identifier of Snappy and the next one of S2.
+#: The same limit for chunks that follow an identifier of Snappy instead of S2.
 _LARGEST_SNAPPY = 1 << 16
 
 #: The bytes that an encoder puts into one chunk.
@@ -44,7 +44,7 @@ _BEGIN = b"\xff\x06\x00\x00" + _S2
 _HEADER = 4
 _CHECKSUM = 4
 
-#: The longest header of a block, and the least by which its body is longer than the content.
+#: The most bytes by which a block of incompressible content exceeds the content.
 _BLOCK_OVERHEAD = 8
 
 _HEAD = struct.Struct("<II")
@@ -52,7 +52,7 @@ _HEAD = struct.Struct("<II")
 #: The limit on input without any content, as a multiple of the largest chunk.
 _IDLE_FACTOR = 8
 
-#: The least bytes that a chunk counts, so that empty ones are not free.
+#: The least bytes that a chunk counts towards that limit, so that empty chunks are not free.
 _CHUNK_COST = 64
 
 

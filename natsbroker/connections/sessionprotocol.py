@@ -32,7 +32,7 @@ def _unvetted(failure: Failure) -> str | None:
     return "OCSP: the certificate could not be checked"
 
 
-#: The time, in seconds, that a closed connection has to send the rest before it is cut.
+#: The time, in seconds, that a closed connection has to send its remaining output.
 LINGER = 1.0
 
 

@@ -171,7 +171,7 @@ def _warnOfReaders(key: str) -> None:
 
 def _setVerification(context: Context, tls: TLSSettings) -> None:
     if not tls.verify:
-        # A certificate that names no user is as good as none.
+        # The settings use no certificates of clients, so none is requested.
         context.set_verify(SSL.VERIFY_NONE)
         return
     if tls.ca_file:

@@ -72,7 +72,7 @@ def _addressOf(pointer: Any) -> int:
 #: The attributes of a pyOpenSSL connection with its C{SSL}, and the BIOs of its input and output.
 _PARTS = ("_ssl", "_into_ssl", "_from_ssl")
 
-#: Takes what waits in a BIO.
+#: The buffer for bytes that are taken from a BIO.
 _ROOM = _ffi.new("char[]", _RECORD)
 
 
@@ -172,12 +172,12 @@ class Records:
             while rest:
                 rest = rest[connection.send(rest) :]
         except SSL.Error:
-            pass  # The layer meets it again with the rest, and does what is to be done.
+            pass  # The layer sends the rest itself, and handles the error.
         size = len(data) + _OVERHEAD * (len(data) // _RECORD + 2)
         try:
             while len(encrypted := connection.bio_read(size)) == size:
                 layer.transport.write(encrypted)
             layer.transport.write(encrypted)
         except SSL.WantReadError:
-            pass  # There was just so much.
+            pass  # The BIO contained a multiple of the size.
         return bytes(rest)

@@ -146,7 +146,7 @@ class Turns:
     def isSpent(self) -> bool:
         """Whether a slice would have to wait."""
         batch = self._batch
-        # A batch whose time is over has no round any more.
+        # After the time of a batch is over, its round has no room left either.
         return bool(self._waiting) or batch.isSpent or batch.work >= batch.round
 
     def take(self, account: str, cost: int) -> Deferred[None]:
@@ -220,7 +220,7 @@ class Turns:
         batch.enter()
         self._isServing = True
         try:
-            # A publisher that begins to wait again meanwhile waits for a later turn.
+            # A publisher that starts to wait again in this loop gets a later turn.
             for _ in range(self._queued):
                 if batch.isSpent:
                     break

@@ -68,7 +68,8 @@ class DeadlineWheel:
         self._call = None
         self._serve(self._reactor.seconds())
         if self._buckets:
-            # A session that was rescheduled meanwhile may have armed for later than others wait.
+            # A session that was rescheduled meanwhile may have set the timer later than other
+            # sessions need.
             self._arm(min(self._buckets))
 
     def _serve(self, now: float) -> None:

@@ -59,7 +59,7 @@ class LineLog:
 
     def __call__(self, event: LogEvent) -> None:
         if "worker_line" in event:
-            # A worker has written it with the same settings.
+            # A worker has formatted the line with the same settings.
             self.write(event["worker_label"], event["worker_line"])
             return
         label = self._labelOf(event)
@@ -73,7 +73,7 @@ class LineLog:
             return [self._document(event, label, lines)]
         lines = [printableASCII(line) for line in lines]
         if self.settings.collector:
-            # The daemon puts down when and from which process it came.
+            # The collector adds the time and the process.
             return lines
         return [f"{self._prefix(event)}[{label}] {line}\n" for line in lines]
 
@@ -131,7 +131,8 @@ class _Repeated:
     KINDS = 256
 
     def __init__(self) -> None:
-        # By kind: when its interval began, its failures since, and those that were left out.
+        # By kind: the start of its interval, the failures since then, and the events that were left
+        # out.
         self._kinds: dict[object, tuple[float, int, int]] = {}
 
     def leftOut(self, event: LogEvent) -> int | None:

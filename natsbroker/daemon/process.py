@@ -150,7 +150,7 @@ class ServerProcess:
 
     def _start(self) -> None:
         self._signals.install()
-        # Before there are clients: what the stores bring back is many objects.
+        # Before clients connect: the stores create many objects when they are read.
         self._passes.start()
         try:
             broker = self._broker = self.make(
@@ -166,10 +166,10 @@ class ServerProcess:
                 _log.warn("{warning}", warning=warning)
             broker.startService()
         except BaseException:
-            # The reactor would log it and run on, with nothing that listens.
+            # The reactor would log the error and continue, without any listener.
             self._giveUp(Failure())
         else:
-            # Passes while stores are read leave the modules alone, and the parts of the broker.
+            # Collections while stores are read skip the modules and the parts of the broker.
             gc.freeze()
             gc.enable()
             waiting = broker.whenReady()

@@ -42,7 +42,7 @@ class ProcessFiles(Service):
 
     def startService(self) -> None:
         super().startService()  # type: ignore[no-untyped-call]
-        # Not before: twistd forks between making a service and starting it.
+        # Not earlier: twistd forks after it has made a service, before it starts the service.
         self._pid = self._pid or os.getpid()
         settings = self._broker.settings
         if settings.pidfile:

@@ -232,7 +232,7 @@ def _write(request: _ImportCommand, plan: Plan, reactor: Any) -> dict[str, Any]:
         running.addBoth(done, trigger)
 
     def stop() -> Deferred[None]:
-        # By a signal. The threads of the store must end before the process can.
+        # A signal calls this. The threads of the store must end before the process can.
         signalled.append(True)
         return ended
 
@@ -254,7 +254,7 @@ def _write(request: _ImportCommand, plan: Plan, reactor: Any) -> dict[str, Any]:
 async def _imported(
     request: _ImportCommand, plan: Plan, reactor: Any, isStopped: Callable[[], bool]
 ) -> dict[str, Any]:
-    # No broker runs: of an IBrokerHost there is what the store is opened with.
+    # No broker runs. This has only the attributes of an IBrokerHost that open the store.
     host: Any = SimpleNamespace(reactor=reactor, settings=request.settings)
     store = await storeMaker(host, request.streaming, Plugins())()
     try:

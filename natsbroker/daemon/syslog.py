@@ -63,7 +63,8 @@ class SyslogOutput:
         self._put(label, line)
 
     def _put(self, label: str, line: str) -> None:
-        # twistd forks after the daemon was reached, and a thread does not survive that.
+        # twistd forks after the connection to the daemon is made, and threads do not survive a
+        # fork.
         if self._pid != os.getpid():
             self._pid = os.getpid()
             self._thread = Thread(target=self._send, name="syslog", daemon=True)
@@ -85,7 +86,8 @@ class SyslogOutput:
 
     def _send(self) -> None:
         while (line := self._lines.get()) is not None:
-            # As Go's writer: a connection that broke is made once more for the line.
+            # As in Go's writer: after a broken connection, the line is sent once more over a new
+            # one.
             if not self._sent(line):
                 self._reconnect()
                 self._sent(line)
@@ -106,7 +108,8 @@ class SyslogOutput:
         try:
             self._socket = _connected(self.url)
         except OSError:
-            # The log of its own failure would go the same way; the next line tries again.
+            # A log of this failure would be sent the same way. The next line tries to connect
+            # again.
             self._socket = None
 
     def close(self) -> None:

@@ -114,10 +114,10 @@ class ExportAnswer:
         self._request = request
         self._cursor = self._sent = fields.number("start", 1)
         self._stop = fields.number("stop", 1, default=LARGEST)
-        # The record that exceeds it is the last.
+        # The first record that exceeds the limit is the last one of the answer.
         self._left = fields.number("max_bytes", 1, MOST_BYTES, EXPORT_BYTES)
         self._omitted = frozenset(_COLUMNS) - fields.words("columns", _COLUMNS)
-        # A page of rows takes up to 40 bytes a row besides what is in them.
+        # A page of rows takes up to 40 bytes for each row besides the values.
         self._page = max(min(FRAME_BYTES, maxPayload * 3 // 4), 1)
 
     async def step(self) -> bool:

@@ -145,7 +145,7 @@ class ExportService:
         prefix = catalogue.headerPrefix(name)
         fields = RequestFields(payload, ("identity", *known))
         if "identity" in fields and fields.text("identity") != _identityOf(log):
-            # Another log of that name had it.
+            # The identity is that of an earlier log with the same name.
             raise Refusal(Reason.MADE_AGAIN, kind=self._kind, name=name)
         self._run(serve(self, _LogRequest(log, name, prefix, fields, request)), request)
 

@@ -26,7 +26,7 @@ _SPELLINGS = {
 
 _ON = ("on", "enabled", "true")
 
-#: The round trips up to which a link is not compressed, compressed fast, and better.
+#: The longest round trips at which a link is not compressed, is compressed fast, and better.
 _THRESHOLDS = (0.01, 0.05, 0.1)
 
 _MOST_THRESHOLDS = 4

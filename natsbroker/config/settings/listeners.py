@@ -18,7 +18,7 @@ from natsbroker.config.tls import TLSSettings, tlsOf
 
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
 
-#: The name of a key that makes no sense, and what is wrong with it.
+#: The name of a wrong key, and what is wrong with its value.
 Problem = tuple[str, str]
 
 
@@ -192,7 +192,8 @@ def urlProblems(
         except ValueError as error:
             yield name, str(error)
         else:
-            # nats-server takes C{host:port} for a scheme, and cannot read C{127.0.0.1:port}.
+            # nats-server reads C{host:} of C{host:port} as a scheme, and cannot read
+            # C{127.0.0.1:port}.
             if ":" in url.partition("/")[0] and not _SCHEME.match(url):
                 shown = "" if "@" in url else f' ["{url}"]'
                 yield name, f"error parsing {what} url{shown}"
