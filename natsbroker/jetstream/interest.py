@@ -60,8 +60,8 @@ class SubjectInterest:
         @param queue: only members of this queue group count; empty for any subscription.
         """
         if self._end is None:
-            # The account may have very many subscriptions. What ends before it was counted is not
-            # reported, so all subjects are looked at afterwards.
+            # The account may have very many subscriptions. The end of one that was not counted yet
+            # is not reported, so all subjects are examined afterwards.
             self._end = self._bus.watchInterest(
                 self, _ANY_KIND, isPatient=True, whenTold=self._lookAtAll
             )

@@ -98,7 +98,7 @@ class Jsz:
         account = accountsOf(figures).get(name)
         if account is None:
             return None
-        # Of one account nats-server shows no streams for "consumer" alone, unlike the page.
+        # In this answer, nats-server shows no streams if only "consumer" is given; the page does.
         wanted = replace(JszQuery.fromQuery(query), streams=flag(query, "streams"))
         return (yield from accountSteps(figures, account, wanted))
 

@@ -200,14 +200,16 @@ class JetStreamService(Service):
         self._refreshRefusals(name)
         self._dispatchers[name] = dispatcher
         if leadership is None:
-            # A client may ask at once: its account receives JetStream when it connects.
+            # The account gets JetStream when a client connects, and the client may send requests at
+            # once.
             await recover(account)
             if workers is not None:
                 await workers.enter(account)
             if self._channels is not None:
                 await self._channels.serve(account)
             dispatcher.release()
-            # Brokers that serve streams together export nothing: each would answer for the others'.
+            # Brokers that share streams export nothing, since each would answer for streams of
+            # others.
             if workers is None:
                 exports = exportServiceFor(self._host, account.bus)
                 await exports.begin(StreamDirectory(account))
@@ -238,7 +240,7 @@ class JetStreamService(Service):
             stream.close()
         account.close()
 
-    # Accounts that come and go.
+    # Accounts that are added and removed.
 
     async def _locateOwners(self, files: IStreamStore) -> None:
         """Look up the accounts that have streams in the store."""

@@ -143,7 +143,7 @@ async def _alternates(account: JetStreamAccount, name: str) -> list[dict[str, st
     try:
         configs = await account.cluster.configs()
     except StoreError:
-        # The rest of the answer is known to the leader, also while the database is away.
+        # The leader knows the rest of the answer, even while the database is unavailable.
         return []
     mirrors = [
         config.name for config in configs.values() if config.mirror and config.mirror.name == name

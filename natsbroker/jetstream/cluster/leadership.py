@@ -262,7 +262,7 @@ class ClusterLeadership:
         if cluster is not None:
             cluster.lost(log)
 
-    # Letting go.
+    # Releasing.
 
     def target(self, placement: Placement | None) -> str:
         """
@@ -304,7 +304,7 @@ class ClusterLeadership:
         try:
             await self.stepDown(others[0])
         except StoreError as error:
-            # The lease ends by itself, and the broker stops as it should.
+            # The lease will expire, and the broker still stops normally.
             _log.error("The lead of JetStream is not handed over: {why}", why=str(error))
 
     def close(self) -> None:

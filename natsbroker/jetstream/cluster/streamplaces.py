@@ -109,7 +109,7 @@ class StreamPlaces:
         )
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        # A configuration of before the encryption is not left in free pages.
+        # No free pages keep a configuration from before encryption was switched on.
         connection.execute("PRAGMA secure_delete = ON")
         return connection
 
@@ -130,7 +130,7 @@ class StreamPlaces:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         try:
-            # It commits at the end, or rolls back.
+            # The transaction commits at the end, or rolls back.
             with self._writing as table:
                 table.execute("BEGIN IMMEDIATE")
                 yield table
@@ -145,7 +145,7 @@ class StreamPlaces:
         """
         with self._transaction() as table:
             table.execute("INSERT OR REPLACE INTO worker VALUES (?, ?)", (self.own, self._name))
-        # Others hold it for a moment only, to look.
+        # Other workers hold the lock only for a moment, to check it.
         fcntl.flock(self._lockFile(str(self.own)), fcntl.LOCK_EX)
 
     def enter(self, account: str, streams: Mapping[bytes, bytes]) -> None:

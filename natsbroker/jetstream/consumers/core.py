@@ -29,8 +29,8 @@ _log = Logger(namespace="natsbroker.jetstream")
 #: Seconds by which a redelivery may be late.
 TOGETHER = 0.001
 
-#: Seconds until a redelivery where C{ack_wait} is unset, as with flow control acknowledgements:
-#: those come with the next heartbeat, or the one who reads resets the consumer.
+#: Seconds until a redelivery where C{ack_wait} is unset, as with flow control acknowledgements.
+#: Lost ones are replaced with the next heartbeat, or the reader resets the consumer.
 UNLIMITED_WAIT = 79200.0
 
 #: The reason in advisories about a message that the stream has removed.
@@ -372,7 +372,7 @@ class ConsumerCore:
             if policy is DeliverPolicy.LAST:
                 position = max(max(sequences, default=first), first)
             else:
-                # Messages that came meanwhile are behind C{resume}, where all are delivered.
+                # Messages stored meanwhile come after C{resume}, from where all are delivered.
                 skip, resume = [sequence for sequence in sequences if sequence <= last], last
                 position = max(skip[0] if skip else last, first)
         self.begin(position, resume, skip)

@@ -266,7 +266,7 @@ class RecordCursor:
             return
         limit = self._stream.config.max_msgs_per_subject
         if self._isCovered and not self._isStale and len(self._buffer) <= limit:
-            return  # Everything undelivered is known, and too little to replace any of it.
+            return  # All undelivered messages are known, and too few to replace one another.
         self._stale()
         if isLast:
             last = {record.subject: record.sequence for record in records}
@@ -293,7 +293,7 @@ class RecordCursor:
             return
         removals, _ = self._stream.consumers.removalsOf(self.filters)
         if removals == self._removals + 1:
-            self._removals = removals  # These are the only ones that it did not know of.
+            self._removals = removals  # No other removals were unknown.
         later = [sequence for sequence in sequences if sequence >= self.position]
         if later:
             self._discard(later)
@@ -422,7 +422,7 @@ class RecordCursor:
             return
         for sequence in wanted:
             if not self._skip or self._skip[0] != sequence:
-                continue  # It was removed meanwhile.
+                continue  # The message was removed meanwhile.
             self._skip.popleft()
             record = records.get(sequence)
             if record is None:

@@ -399,5 +399,6 @@ class ConsumerDeliverer:
         if core.pending.queueLength:
             core.pump()
         if isKnown:
-            # At once, because a crash before it may lead to a delivery above the limit.
+            # At once, because after a crash before the write, the deliveries could exceed the
+            # limit.
             core.writer.flush()

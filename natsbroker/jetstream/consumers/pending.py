@@ -14,7 +14,7 @@ from heapq import heapify, heappop, heappush
 from itertools import islice, repeat, takewhile
 from math import inf
 
-#: Timers and the order are cleared of settled messages when they are this many and over half.
+#: Timers and the order drop settled messages when these are more than this number and over half.
 _MANY = 1024
 
 
@@ -171,7 +171,7 @@ class PendingAcks:
         )
         if not isOldest:
             return [sequence for sequence in sequences if self._isSettled(sequence)]
-        # The oldest messages in their order, which is mostly so: the floor moves with each.
+        # The usual case, in which the floor moves: the oldest messages, in their order.
         taken = [entries.pop(sequence, None) for sequence in sequences]
         settled = [
             sequence for sequence, entry in zip(sequences, taken, strict=True) if entry is not None
@@ -223,7 +223,7 @@ class PendingAcks:
             removed = [(passed, firsts[passed], self.counts.pop(passed, 0)) for passed in taken]
             if taken:
                 self._moveFloorUp(firsts[taken[-1]], taken[-1])
-        # Counts of messages that are not pending are rare: looking for them may wait.
+        # Counts of messages that are not pending are rare, so their search may wait.
         if sequence - self._below > len(self.counts):
             self._below = sequence
             self._forgetCounts(sequence)

@@ -20,7 +20,7 @@ _NEVER = float("inf")
 #: Texts of requests up to this length are remembered.
 _SHORT = 256
 
-#: Where a request without a priority is among those that have one.
+#: The priority of a request without one, behind all others.
 _LAST_PRIORITY = 1 << 31
 
 

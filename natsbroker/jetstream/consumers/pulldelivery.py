@@ -72,7 +72,7 @@ class PullDeliverer(ConsumerDeliverer):
                 isOwed = False
                 self._refuse(reply, str(refused).encode())
                 continue
-            # Requests for one message each get the same if they are served together.
+            # Requests for single messages get the same messages when they are served together.
             isSingle = isPlain and request.isSingle
             if isOwed and (self.waiting.isFull or not isSingle):
                 self.pump()
@@ -155,8 +155,7 @@ class PullDeliverer(ConsumerDeliverer):
                 self.core.timers.set(self._timePassed, when)
 
     def _timePassed(self) -> None:
-        # With too many pending acknowledgements a request waits, also one that does not wait for
-        # new messages.
+        # With too many pending acknowledgements every request waits, even one with no_wait.
         self.examine(isAtEnd=not self.core.isPendingFull)
         self.pump()
 

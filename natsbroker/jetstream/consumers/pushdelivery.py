@@ -107,7 +107,8 @@ class PushDeliverer(ConsumerDeliverer):
         core, window = self.core, self._window
         if self._limit is not None or self._confirms:
             return 0
-        # The message that makes a flow control request due or stalls the consumer goes by itself.
+        # A message that makes a flow control request due, or stalls the consumer, is sent by
+        # itself.
         most = SLICE_BYTES if window is None else window.room
         sent = self._sendRun([self._subject], records, pending, core.monotonic(), most, False)
         if sent.messages:

@@ -138,7 +138,7 @@ class ConsumerRetention:
             yield stream.discardBefore(last + 1)
             return
         while sequence <= last:
-            # Each message is looked at for each consumer.
+            # The cost of each message grows with the number of consumers.
             limit = max(SLICE // max(len(stream.consumers), 1), 1)
             page = yield stream.read((), sequence, limit, 1 << 24)
             yield stream.account.turns.turn()

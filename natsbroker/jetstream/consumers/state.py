@@ -123,7 +123,7 @@ def _encoded(column: Sequence[int]) -> bytes:
     lowest = 0
     try:
         values = array("I", column)
-    except OverflowError:  # Small numbers are the common case, and need no further pass.
+    except OverflowError:  # Small numbers are common, and need one pass only.
         lowest = min(column)
         isNarrow = max(column) - lowest < _NARROW
         values = array("I" if isNarrow else "Q", [number - lowest for number in column])

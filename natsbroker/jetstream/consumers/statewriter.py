@@ -18,7 +18,7 @@ from natsbroker.runtime.deadlines import Deadline, Deadlines
 
 _log = Logger(namespace="natsbroker.jetstream")
 
-#: Seconds for which changes are collected that nothing depends on. After a crash, messages that
+#: Seconds for which changes are collected if no answer waits for them. After a crash, messages that
 #: were acknowledged in this time without a reply subject are delivered again.
 LATE = 0.2
 
@@ -148,7 +148,7 @@ class StateWriter:
         while waiting and self._isDurable(*waiting[0][:2]):
             waiting.popleft()[2]()
         if self._writing:
-            return  # One of the calls has begun the next write.
+            return  # One of the callbacks has begun the next write.
         if waiting:
             self._write()
         elif self._durable != self._version and self._timer is None and not self._isStopped:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: Wildcard shapes are not capped: a consumer brings one for each of its filters at most.
 _SHAPES = 1 << 30
 
-#: Outdated notes that are kept of what consumers held.
+#: The most outdated entries of C{_lows} that are kept.
 _OUTDATED = 64
 
 #: Subjects of which the consumers are remembered.

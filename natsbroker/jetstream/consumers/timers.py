@@ -10,7 +10,7 @@ from natsbroker.runtime.deadlines import Deadline, Deadlines
 
 _NEVER = float("inf")
 
-#: Clocks are sums of floating point numbers: this much too early is in time.
+#: Clocks add floating point numbers, so a timer may be early by this much.
 _EPSILON = 1e-9
 
 

@@ -297,7 +297,7 @@ def _checkFilters(config: ConsumerConfig) -> Steps[None]:
             else:
                 odd = min(odd, place)
         yield
-    # Nothing valid lies within a pattern that is not.
+    # A valid subject never lies within an invalid pattern, so only the valid ones are compared.
     inside = yield from firstInside(valid)
     if inside is not None and inside < odd:
         raise errors.CONSUMER_OVERLAPPING_SUBJECT_FILTERS()

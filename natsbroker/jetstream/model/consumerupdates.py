@@ -74,7 +74,7 @@ def addressedConsumer(
     else:
         if form is CreateForm.DURABLE and not config.durable_name:
             raise errors.CONSUMER_DURABLE_NAME_NOT_SET()
-        # Only bytes that are not UTF-8 differ: no JSON could name the consumer.
+        # The names also differ if the subject is not UTF-8: no JSON could name the consumer.
         if config.durable_name not in ("", name) or encoded(name).decode() != name:
             raise errors.CONSUMER_DURABLE_NAME_NOT_MATCH_SUBJECT()
         config = replace(config, name=name)

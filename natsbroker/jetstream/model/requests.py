@@ -35,7 +35,7 @@ from natsbroker.wire.timestamps import Timestamp
 
 T = TypeVar("T")
 
-#: Bodies up to this length are remembered: clients ask the same again and again.
+#: Bodies up to this length are remembered, because clients repeat requests.
 _SHORT = 64
 
 _UNNAMED = cast(StorageType, None)
@@ -56,7 +56,7 @@ class _StreamBody(StreamConfig):
 def _parsed(body: bytes, kind: type[T], isStrict: bool = True) -> T:
     if len(body) > _SHORT:
         return finish(_parsing(body, kind, isStrict))
-    # The type of a cache does not say that the result is of the class that it was given.
+    # The cache's type does not express that the result has the type C{kind}.
     return cast(T, _parsedShort(body, cast(Any, kind), isStrict))
 
 

@@ -282,7 +282,7 @@ def _firstLeadingBack(prefixes: Sequence[str], subjects: Sequence[str]) -> Steps
                 if not length or _agree(words[length:], words)
             ]
             yield
-        # The token behind the prefix stands for what it is put before.
+        # The token C{x} stands for the subject that follows the prefix.
         meeting = yield from firstMeeting([f"{prefix}.x".encode() for _, prefix in some], heads)
         least += () if meeting is None else (some[meeting][0],)
     return min(least, default=None)

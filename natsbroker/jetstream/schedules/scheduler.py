@@ -109,7 +109,7 @@ class MessageScheduler:
         try:
             first = scheduleOf(known, record.timestamp)
         except JetStreamError:
-            first = None  # A source or a snapshot can have brought it here.
+            first = None  # A source or a snapshot can have brought the message.
         if first is not None:
             self._add(DueMessage(first, record.sequence, record.subject))
         elif not scheduler:

@@ -70,7 +70,7 @@ class StreamIntake:
         for place, key in enumerate(gone):
             if place % ENDED == 0:
                 yield
-            # A stream that is closed meanwhile has no readers, and gets none.
+            # A stream that was closed meanwhile has no readers, and starts none.
             if self._isClosed:
                 return
             self._sources.pop(key).end()
@@ -133,7 +133,7 @@ class StreamIntake:
 
 
 def _ending(readers: list[OriginReader], isDeleted: bool) -> Steps[None]:
-    # To free very many at once would take long, too.
+    # Ending very many readers at once would take long, too.
     while readers:
         reader = readers.pop()
         if isDeleted:

@@ -42,7 +42,7 @@ class MirrorReader(OriginReader):
         self._entries: list[Entry] = []
         self._records: list[Record] = []
         self._storing = 0
-        self._isVerbatim: bool | None = None  # Of this turn; C{None} before its first message.
+        self._isVerbatim: bool | None = None  # In this turn; C{None} before its first message.
 
     @property
     def isStoring(self) -> bool:

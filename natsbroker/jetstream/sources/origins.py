@@ -102,7 +102,8 @@ class OriginReader:
         self._numbered = 0
         self._early: list[Message] | None = None  # Messages before the answer to the request.
         self._isStopped = False
-        self._isPlain = False  # The origin's server knows no consumers for mirrors and sources.
+        # Whether the origin's server has no consumers for mirrors and sources.
+        self._isPlain = False
         self._name = ""
         self._subscriptions: list[ISubscription] = []
         self._timer: Deadline | None = None
@@ -419,7 +420,7 @@ class OriginReader:
         if delivery is None:
             return
         if self.source.consumer is not None and delivery.number == 1:
-            # The consumer was reset. Messages that are known are not stored again.
+            # The consumer was reset. Known messages are not stored again.
             self._numbered = 0
         if delivery.number <= self._numbered:
             return
@@ -447,7 +448,7 @@ class OriginReader:
             return
         reply, headers = message.reply, b""
         if reply:
-            # An origin that waits for acknowledgements takes these numbers for them.
+            # An origin that waits for acknowledgements reads these numbers as the acknowledgement.
             numbers = self._numbered, self.sequence
             headers = (
                 b"NATS/1.0\r\nNats-Last-Consumer: %d\r\nNats-Last-Stream: %d\r\n\r\n" % numbers

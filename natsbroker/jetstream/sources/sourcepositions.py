@@ -273,7 +273,7 @@ class SourcePositions:
                 self._know(name, place)
             wanted.difference_update(newest)
             stop = start
-        # Only a reader that has asked for its position stores messages of its source.
+        # A source's messages are stored only by a reader that has asked for its position.
         self._absent |= wanted
 
     # Appends.

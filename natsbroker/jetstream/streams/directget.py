@@ -135,7 +135,7 @@ class DirectGetResponder:
     def subscriptionEnded(self, tag: Any) -> None:
         """Not called: the subscriptions have no maximum."""
 
-    # A single message, asked for as clients mostly do.
+    # A single message, requested in the usual form.
 
     def _lookUp(self, message: Message, skip: int) -> Deferred[None] | None:
         """
@@ -451,8 +451,8 @@ async def _lastOfEach(
             maxBytes -= len(record.subject) + len(record.headers) + len(record.payload)
         messages[subject] = tally.last, record
         isBehind = isBehind or tally.last > end
-    # Messages that were stored meanwhile are behind C{end}, and replace what was read before. A
-    # stream that another broker leads does not learn of them.
+    # Messages stored meanwhile are behind C{end}, and replace those that were read. A view of
+    # another broker's stream is not informed of them.
     known = stream.last
     while end < known or isBehind:
         page = await stream.read(filters, end + 1, _PIECE)

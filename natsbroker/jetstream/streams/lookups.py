@@ -89,7 +89,7 @@ class JudgementQueue:
         self._flush = flush
         # The waiting messages by publisher, with the barriers behind them.
         self._lanes: dict[object, deque[Arrived | Deferred[None]]] = {}
-        # Publishers whose next message waits for a look-up of its own.
+        # Publishers whose next message needs a look-up of its own.
         self._asking: deque[object] = deque()
         self._current: _LookUp | None = None
         self._isWorking = False
@@ -264,7 +264,7 @@ class JudgementQueue:
         """
         stream, cleared = self._stream, self._subjects.cleared
         self._flush()
-        self._subjects.isUsed = True  # What is judged from now on is known.
+        self._subjects.isUsed = True  # Remember the messages judged from now on.
         yield stream.quiet()
         yield stream.log.append([])
         if cleared == self._subjects.cleared and not stream.upkeep.outcome.isOpen:

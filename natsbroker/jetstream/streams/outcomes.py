@@ -12,7 +12,7 @@ from natsbroker.jetstream.streams.streamcore import StreamCore
 _PIECE = 1024
 _PIECE_BYTES = 1 << 24
 
-#: The newest messages whose rollups are done again after a start: each bucket is asked for them.
+#: The number of newest messages whose rollups are repeated after a start.
 _NEWEST = 128
 
 
@@ -61,7 +61,7 @@ class UnknownOutcome:
             doubts = self._doubts
             # An empty append fails until the store writes again, and knows its content.
             await stream.log.append([])
-            # The message before has the last id if none of them was stored.
+            # The message before the next one has the last id if none was stored.
             sequence = max(self._next - 1, stream.first, 1)
             while sequence <= stream.last:
                 page = await stream.read((), sequence, _PIECE, _PIECE_BYTES)

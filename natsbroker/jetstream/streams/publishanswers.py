@@ -86,7 +86,7 @@ class PublishAnswers:
             sent += 1
 
 
-#: The texts in traces by the error's cause, where these are not the description with the cause.
+#: The texts in traces by the error's cause, if they are not the description with the cause.
 _TRACED = {10054: "maximum payload exceeded", 10166: "message TTL disabled"}
 
 #: The causes that traces show by their descriptions alone.

@@ -89,7 +89,7 @@ class Candidate:
     @ivar increment: of a counter; C{None} without.
     """
 
-    # Most messages keep these.
+    # Most messages keep these defaults.
     messageId = rollup = b""
     ttl: int | None = None
     increment: Decimal | None = None
@@ -144,7 +144,7 @@ class PublishChecks:
         self._duplicates = duplicates
         self._subjects = subjects
         self._schedules = ScheduleChecks(stream)
-        # A check is made if the header block contains what stands in front of it.
+        # A check is made if the header block contains the text beside it.
         self._ofHeaders: tuple[tuple[bytes, Check], ...] = (
             (b"Nats-Incr", self.readIncrement),
             (b"Nats-Expected-Stream", self.checkStream),
@@ -359,7 +359,7 @@ class PublishChecks:
         """Add the increment of a message to its counter."""
         state = self.counters.find(message.subject, self.stream.first)
         state = self.addTo(state, message)
-        # From here on nothing may send the message back: it would be counted twice.
+        # From here on, the message must not be judged again, because it would be counted twice.
         self.counters.stored(message.subject, state, message.headers)
 
     def addTo(self, state: CounterState, message: Candidate) -> CounterState:

@@ -19,13 +19,13 @@ from natsbroker.jetstream.model.streamconfig import DiscardPolicy, RetentionPoli
 class Way(IntEnum):
     """The shortest path on which a key is heeded. The longer ones heed it too."""
 
-    #: Only the checks know the key.
+    #: Only the checks handle the key.
     CHECKED = 0
 
-    #: The compiled step knows it too, or leaves the messages that it concerns to the checks.
+    #: The compiled step handles the key too, or leaves the messages with it to the checks.
     STEP = 1
 
-    #: The copying of a mirror heeds the key too, or the key does not concern single messages.
+    #: A mirror applies the key too when it copies, or the key is not about single messages.
     ANY = 2
 
 

@@ -138,7 +138,7 @@ async def deleteStream(account: JetStreamAccount, stream: Stream) -> None:
         consumer.stop("deleted")
         changes.update(dict.fromkeys(consumerKeys(stream.name, consumer.name)))
     del account.streams[stream.name]
-    # A stream of this name that is created later has consumers of the same names.
+    # A later stream of this name has consumers of the same names.
     await stream.intake.ended
     drop = partial(_drop, account, stream, changes)
     try:
@@ -184,7 +184,8 @@ async def recover(account: JetStreamAccount) -> None:
         await _guarded(account, stream, stream.applyConfig(stream.config))
         if isWhole:
             stream.compare()
-    # After a crash, values that were replaced are there until limits per subject are enforced.
+    # After a crash, replaced messages remain until limits per subject are
+    # enforced.
     await account.files.logs()
 
 
@@ -347,7 +348,7 @@ async def _recoverConsumer(
         return False
     stream = account.streams.get(kept["stream"])
     name = kept["name"]
-    # A consumer in memory ends with its broker; that of a stream that brokers share moves on.
+    # A consumer in memory ends with its broker, except if brokers share its stream.
     isOver = config.mem_storage and not account.isShared
     if stream is None or isOver:
         if stream is not None or not account.damaged:

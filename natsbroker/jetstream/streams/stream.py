@@ -117,8 +117,8 @@ class Stream(StreamCore):
             await self.account.inSteps(self._unsubscribing(subjects))
         if self._hasRetired():
             return
-        # The subscriptions of removed subjects are cancelled: every publish from here on has one of
-        # the configured subjects.
+        # The subscriptions of removed subjects are cancelled, so all later messages have configured
+        # subjects.
         previous, self.config = self.config, config
         self.account.streams.changed.add(self.name)
         self._reserve()

@@ -293,7 +293,8 @@ class StreamCore(StreamRecords):
         sequences = yield self.sequencesOf(pattern, stop)
         if keep:
             sequences = sequences[:-keep]
-        removed, isPurge = 0, len(sequences) > 1  # In nats-server, too, one is as if deleted.
+        # As in nats-server, a single one counts as deleted.
+        removed, isPurge = 0, len(sequences) > 1
         for place in range(0, len(sequences), SLICE):
             removed += yield self.remove(sequences[place : place + SLICE], isPurge)
         if removed and not self.messages:

@@ -52,7 +52,7 @@ GAP = 8192
 
 _HEADERS = attrgetter("headers")
 
-#: The bytes of the length that a header block of a stream in files follows.
+#: The bytes of the length in front of a header block of a stream in files.
 _LENGTH = 4
 
 MOST_COUNTS = 100
@@ -242,7 +242,7 @@ class StreamRecords:
     async def firstTime(self) -> int:
         """The time of the oldest message, in nanoseconds since 1970; 0 in an empty stream."""
         bounds = self.log.bounds()
-        # With every message that goes, wherever it was, another number is missing at the end.
+        # Each removal, wherever it is, increases the number of missing messages.
         missing = bounds.count > 0, bounds.first, bounds.last - bounds.count
         if self._firstTime is None or self._firstTime[0] != missing:
             first = await self.firstRecord()
@@ -296,8 +296,7 @@ class StreamRecords:
         sequence = max(sequence, 1)
         page: Matching = yield self.read((pattern,), sequence, 1)
         while not page.records and page.next <= self.last:
-            # There may be few, or none, among very many messages. If they are replaced while they
-            # are looked for, the new ones are behind them.
+            # There may be few matches among very many messages. New ones come later.
             extent = yield self._extent((pattern,), page.next)
             if not extent:
                 break
