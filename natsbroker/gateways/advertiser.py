@@ -30,7 +30,7 @@ CLUSTER = InterestFilter({Kind.CLIENT, Kind.INTERNAL, Kind.ROUTE, Kind.SPOKE})
 #: The number of refusals that are remembered.
 _MOST_REFUSED = 100_000
 
-#: The work of advertiser of a subscription, and of comparing a refusal with a pattern.
+#: The work of advertising a subscription, and of comparing a refusal with a pattern.
 _TELL = 24
 _COMPARE = 4
 
@@ -170,7 +170,8 @@ class GatewayAdvertiser:
         elif self.isAll:
             self.say(lostLine(self.account, pattern, b""))
         elif self._bus.hasPulled and not hasWildcard(pattern) and not self._bus.isWanted(pattern):
-            # It may be the inbox of a pull request, which would take a message of a stream.
+            # The subject may be the inbox of a pull request, which would take a message of a
+            # stream.
             self._refuse(pattern)
 
     @property

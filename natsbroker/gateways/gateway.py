@@ -65,7 +65,7 @@ class InboundGateway(GatewayLink):
     def _introduced(self, document: ServerDocument) -> None:
         connect = self._connect
         if connect is None or document.gateway != connect.gateway:
-            # Its CONNECT was accepted under another name.
+            # The peer's CONNECT, which was accepted, had another name.
             self.close(errors.UNKNOWN_GATEWAY, self._gateways.terms.block.name)
             return
         self.document = document

@@ -23,7 +23,7 @@ from natsbroker.wire.serverinfo import ServerDocument
 
 _log = Logger(namespace="natsbroker")
 
-#: The number of unknown accounts that are remembered as refused.
+#: The most unknown accounts that are remembered as refused.
 _MOST_UNKNOWN = 10_000
 
 

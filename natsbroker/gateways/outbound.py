@@ -190,7 +190,7 @@ class OutboundTraffic:
             which = "complete" if isComplete else "start"
             self._link.close(errors.NO_COMMAND_ACCOUNT, which)
             return True
-        # The end of the list changes no known interest: it only withholds all other subjects.
+        # The end of the list adds and removes no known interest: other subjects are no longer sent.
         queue = b"" if isComplete else None
         self._change(account, lambda table: self._policy.listed(table, isComplete), queue=queue)
         _log.debug(

@@ -42,7 +42,7 @@ _log = Logger(namespace="natsbroker")
 #: The end of an INFO line between gateways.
 END = b"\r\n"
 
-#: The prefix of the server id in gossip to members, so that it is the id of no server.
+#: The prefix of the server id in gossip to members, which makes it no server's id.
 _GOSSIP = "GW"
 
 

@@ -17,7 +17,7 @@ from natsbroker.links.tls import LinkTLS, isAddress
 
 _log = Logger(namespace="natsbroker")
 
-#: Seconds before a lost cluster is dialled again: one in the settings, and one known from gossip.
+#: Seconds before a lost cluster is dialled again: one from the settings, and one from gossip.
 _REDIAL = 1.0
 _SOON = 0.05
 

@@ -25,7 +25,7 @@ from natsbroker.interfaces import IObserver
 from natsbroker.leafnodes.registry import LeafLink
 from natsbroker.wire.values import ClientInfo
 
-#: nats-server's name for the account of a leafnode that was not let in.
+#: nats-server's name for the account of a leafnode that was not admitted.
 _NONE = "N/A"
 
 

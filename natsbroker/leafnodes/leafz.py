@@ -49,7 +49,8 @@ class Leafz:
 
     def steps(self, isListed: bool, account: str = "") -> Generator[bytes, None, Listing]:
         """Rows of an account's leafnodes; empty for all."""
-        # A leafnode that goes while rows are made leaves its account.
+        # The account is noted first, because a leafnode that ends while rows are made loses its
+        # account.
         wanted = [(leaf, leaf.account) for leaf in self.leafs if account in ("", leaf.account)]
         head: Row = {
             "server_id": self._state.context.info.server_id,

@@ -136,7 +136,7 @@ class LeafRules:
     def _mayAsk(self, acknowledgement: bytes) -> bool:
         """Whether a consumer may be asked for messages, apart from acknowledgements and C{+NXT}."""
         tokens = acknowledgement.split(b".")
-        # The longer form has a domain and an account first.
+        # The longer form begins with a domain and an account.
         place = 2 if len(tokens) < 11 else 4
         consumer = b".".join(tokens[place : place + 2])
         return any(

@@ -55,7 +55,7 @@ class LeafnodeService(LinkService[LeafRemote]):
         settings = dependencies.settings
         block = settings.leafnodes or Leafnodes()
         super().__init__(dependencies, leafSettings(settings, block))
-        # Neighbours are one server to leafnodes.
+        # Neighbours present themselves to leafnodes as one server.
         self._serverId = dependencies.hostId
         self._cluster = cluster
         self._isDialling = False
@@ -71,7 +71,7 @@ class LeafnodeService(LinkService[LeafRemote]):
         )
         hostCluster = dependencies.hostCluster
         if hostCluster is not None and not self.leafs.sharesHubs:
-            # A hub takes two of the same name for one, whose older connection it closes.
+            # A hub mistakes two spokes with one name for the same, and closes the older connection.
             self.leafs.dialling = replace(
                 self.leafs.identity,
                 server_id=dependencies.serverId,

@@ -32,9 +32,9 @@ from natsbroker.wire.grants import Grant
 from natsbroker.wire.schedules import mayNameSubjects, sourcesIn, targetsIn
 from natsbroker.wire.values import EVERY_GROUP, ClientInfo, Kind, Message
 
-#: The interest that the peer receives, by what it is. A spoke gets all that its messages reach from
-#: here, and a hub what we serve: other members of our cluster have hubs of their own, but for
-#: neighbours that share one.
+#: The kinds of interest that are sent, by the kind of link. A spoke gets the interest that its
+#: messages can reach from here. A hub gets what we serve: other members of our cluster have hubs of
+#: their own, except neighbours that share one.
 _TOLD = {
     Kind.HUB: frozenset({Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE}),
     Kind.SPOKE: frozenset(Kind) - {Kind.LOCAL},
@@ -224,7 +224,8 @@ class LeafTraffic:
         came, queues = LinkMessage(*frame[:-1]), frame[-1]
         subject = came.subject
         if not self._rules.mayCome(subject) and not self._isAnswer(subject):
-            # A spoke passes on what its clients acknowledge: that is no reason to close the link.
+            # A spoke passes on its clients' acknowledgements, which are no reason to close the
+            # link.
             if not subject.startswith(ACKNOWLEDGEMENTS):
                 self._refuse(subject)
             return
@@ -236,7 +237,7 @@ class LeafTraffic:
         if mapped is not subject and not self._mayRequest(mapped):
             self._refuse(mapped)
             return
-        # The sender has chosen the groups for its subject, but not for a mapped one.
+        # The sender chose the groups for the original subject, not for a mapped one.
         chosen = queues if mapped is subject or queues else EVERY_GROUP
         message = came._replace(subject=mapped, queues=chosen).message(self.target)
         self._bus.publish(message, self._link.later)

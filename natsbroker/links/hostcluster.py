@@ -19,7 +19,7 @@ from zope.interface import implementer
 
 from natsbroker.connections.opensocket import BACKLOG
 
-#: Only the user may connect.
+#: Only the same user of the system may connect.
 _MODE = 0o600
 
 

@@ -44,7 +44,7 @@ class LinkIdentity:
         }
 
 
-#: The beginning of an INFO that is about no server.
+#: The beginning of an INFO that describes no server.
 NOBODY = {**LinkIdentity("", "", "").head(0), "version": "", "headers": False, "max_payload": 0}
 
 

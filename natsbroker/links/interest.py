@@ -140,7 +140,7 @@ class InterestAdvertiser:
         return len(self._advertised)
 
 
-#: Tells the interests of one account apart: the cluster of the leafnode that they are behind, the
+#: Identifies an interest of one account: the cluster of the leafnode behind which it is, the
 #: pattern, and the queue group.
 _Key = tuple[bytes, bytes, bytes]
 

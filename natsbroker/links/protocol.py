@@ -69,7 +69,7 @@ class S2Link:
     def _proceed(self) -> None:
         self._isBusy = True
         batch = self._link.context.batch
-        # Decompression takes of the time that the session has in an iteration.
+        # Decompression uses the session's time in an iteration.
         batch.enter()
         try:
             self._decode()

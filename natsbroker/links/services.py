@@ -112,7 +112,7 @@ class Links:
     def show(self, monitoring: Any) -> None:
         self._monitoring = monitoring
         for kind in self.kinds:
-            # A cluster of neighbours has no page.
+            # A cluster of neighbours has no monitoring page.
             if kind.name in self._services and kind.isConfigured(self._host.settings):
                 kind.contribute(self._services[kind.name], monitoring)
 
@@ -131,7 +131,7 @@ class Links:
     def announce(self) -> None:
         cluster = self.dependencies.hostCluster
         for name, service in reversed(list(self._services.items())):
-            # Routes are the only links for which each neighbour listens by itself.
+            # Only for routes does each neighbour have its own listener.
             if cluster is None or cluster.announces or name == "route":
                 service.announce()
 
