@@ -1,5 +1,5 @@
-# Acknowledgements of JetStream consumers, which clients publish one for each message, all to subjects
-# of their own. Those that only settle are read here and given to their consumer as runs.
+# Acknowledgements of JetStream consumers. Clients publish one for each message, each to a subject
+# of its own. Those that only settle messages are read here, and passed to their consumer as runs.
 
 cdef enum:
     # Digits that surely fit into 64 bits.

@@ -1,6 +1,6 @@
 # The twin of natsbroker.pure.s2block: S2 blocks, which are what compressed chunks hold.
 
-# An output of more bytes is not even allocated: the format allows 4 GiB, which is 5 bytes of input.
+# An output above this limit is not even allocated: the format allows 4 GiB from 5 bytes of input.
 cdef enum:
     LONGEST_VARINT = 5
 
@@ -82,7 +82,7 @@ cdef const char* unpack(
             elif length < 5:
                 length += 4
             else:
-                # A repeat: the length stands behind it.
+                # In a repeat, the length follows.
                 extra = <int> length - 4
                 if end - source < extra:
                     return "truncated copy"
@@ -116,7 +116,7 @@ cdef inline void copyBack(unsigned char* target, Py_ssize_t offset, Py_ssize_t l
     """
     cdef Py_ssize_t done = min(offset, length)
     memcpy(target, target - offset, done)
-    # From here on the pattern stands there once more, so each step can copy twice as much.
+    # The pattern has been copied, so each step can copy twice as much.
     while done < length:
         offset = min(done, length - done)
         memcpy(target + done, target, offset)

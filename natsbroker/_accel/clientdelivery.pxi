@@ -379,7 +379,7 @@ cdef bint giveMany(Lane lane, const InputMessage* message, bint isLink) except -
                 lane.choice = Choice()
             lane.choice.add(subscription, text)
     if left.ended > STRIDE and 2 * left.ended > plain:
-        # Let the next message be spared those who have gone.
+        # Spare the next message the receivers that have ended.
         matches.epoch -= 1
         lane.matcher.generation += 1
     return True
@@ -401,7 +401,7 @@ cdef bint acknowledge(Lane lane, Py_ssize_t subject, Py_ssize_t line, Py_ssize_t
     cdef Py_ssize_t size, after
     cdef bytes prefix, reply = b""
     cdef Subscription subscription
-    # The size: none, or that of +ACK.
+    # The size is 0, or that of +ACK.
     size = (end - 1)[0] - c"0"
     if (end - 2)[0] != c" " or not (size == 0 or size == 4) or 0 <= decoder.maxPayload < size:
         return False

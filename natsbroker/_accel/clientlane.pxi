@@ -1,10 +1,10 @@
-# The lane: a step in front of the readable path that may decline.
+# The lane: a step in front of the readable path, which may decline a message.
 
 cdef enum:
     # The shortest acknowledgement subject, and a size behind it.
     LEAST_ACK = 21
 
-# A message that not all of its receivers have had: where its parts are, from where the input begins.
+# A message that some of its receivers have not got yet, and the offsets of its parts in the input.
 cdef struct Unfinished:
     Py_ssize_t subject, length, rest, restLength, lineLength, header, replyLength, end, size
     Py_ssize_t names, namesLength
@@ -50,16 +50,16 @@ cdef class Lane:
     cdef const char* shown
     cdef Py_ssize_t shownLength
     cdef readonly bint isShort
-    # The message that is on its way to many receivers, and its matches, until the last has had it.
+    # The message that is being delivered to many receivers, and its matches, until the last one.
     cdef Unfinished left
     cdef Matches leftMatches
     cdef bytes leftName
-    # Whether members elsewhere may be chosen for groups that are named by a link.
+    # Whether members at other brokers may be chosen for groups that a link names.
     cdef bint isFar
     # The kinds of receivers that the messages reach, as bits.
     cdef uint32_t reach
-    # The acknowledgement subjects of the consumer that was acknowledged to last, without their
-    # numbers, and its subscription: None if the readable path serves it.
+    # The subjects of the latest acknowledgement's consumer, without their numbers, and its
+    # subscription: None if the readable path serves it.
     cdef bytes ackPrefix
     cdef Subscription ackSubscription
     cdef uint64_t ackGeneration
@@ -135,7 +135,7 @@ cdef class Lane:
                 break
             if self.batch.work >= self.batch.until:
                 break
-            # The operation, with exactly one blank behind it.
+            # The operation, followed by exactly one space.
             if (data[start] | 32) == c"p":
                 if (data[start + 1] | 32) != c"u" or (data[start + 2] | 32) != c"b" or (
                     data[start + 3] != c" "
@@ -171,7 +171,7 @@ cdef class Lane:
             ):
                 count += 1
                 continue
-            # The subject, which is mostly that of the message before.
+            # The subject, which is mostly that of the previous message.
             length = self.lastLength
             if (
                 length > 0 and subject + length < end and data[subject + length] == c" "
@@ -203,7 +203,7 @@ cdef class Lane:
             if mapped is not None:
                 name = PyBytes_AS_STRING(mapped)
                 nameLength = PyBytes_GET_SIZE(mapped)
-            # The sizes, from the end. The word between subject and sizes is the reply.
+            # The sizes are read from the end. The word between subject and sizes is the reply.
             rest = subject + length + 1
             sizeAt = digitsBefore(data, rest, end)
             if sizeAt < 0:
@@ -229,7 +229,7 @@ cdef class Lane:
                 place = rest
                 while place < rest + replyLength and data[place] > 32 and data[place] != 127:
                     place += 1
-                # Bytes above 127 are negative here and leave the loop: those are fine.
+                # Bytes above 127 are negative here and end the loop, but are valid.
                 while place < rest + replyLength and (
                     data[place] < 0 or (data[place] > 32 and data[place] != 127)
                 ):
@@ -241,7 +241,7 @@ cdef class Lane:
             # The payload, whole, with its CRLF.
             end = line + 1 + size + 2
             if end > stop:
-                # The decoder reports at once a line end that cannot become a CRLF any more.
+                # The decoder reports at once two bytes that cannot become a CRLF any more.
                 self.isShort = end > stop + 1 or data[end - 2] == c"\r"
                 break
             if data[end - 2] != c"\r" or data[end - 1] != c"\n":

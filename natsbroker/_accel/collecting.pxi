@@ -54,7 +54,7 @@ cdef class Collector:
         if self.cost:
             if not self.runs:
                 self.isIdle = self.steps.isIdle
-            # Some streams have a rollup or a time to live done by the step.
+            # In some streams, the step does a rollup or a time to live.
             if self.isIdle or (header and (
                 not readExpected(body, header, &expected) or expected.rollup.data != NULL
                 or expected.ttl.data != NULL

@@ -4,8 +4,8 @@
 cdef extern from "sys/socket.h" nogil:
     Py_ssize_t recv(int, void*, size_t, int)
 
-# The most bytes of one read, for one connection and for all connections with input, and the buffer
-# that they share while they are read.
+# The most bytes of one read, for one connection and for all connections with input, and the size of
+# the buffer that they share.
 cdef enum:
     READ_SIZE = 262144
     READ_LEAST = 65536
@@ -162,7 +162,8 @@ cdef class Decoder:
         self.isShared = SHARED_TAKEN = False
         self.start = 0
         if waiting and data == NULL:
-            # The rest is lost, and so is the connection. No other connection waits for the buffer.
+            # The rest of the input is lost, and so is the connection. Others can use the shared
+            # buffer.
             raise MemoryError
         return 0
 

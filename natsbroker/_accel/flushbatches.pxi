@@ -11,7 +11,7 @@ cdef class FlushBatch:
     cdef Py_ssize_t filled
     cdef public int64_t work, until, round
     cdef int64_t _look
-    # Below zero before the first look.
+    # The time at which the batch ends; below zero before the clock was first read.
     cdef double _end
     cdef readonly object backlog
 
@@ -132,7 +132,7 @@ cdef class FlushBatch:
         try:
             self._failed("Work of a flush batch failed")
         except BaseException as another:
-            # There may be no memory for a report. What the batch has to do still comes first.
+            # Memory may be too short for a report. The batch still does its other work first.
             self._trouble = another
         return 0
 

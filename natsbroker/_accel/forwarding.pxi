@@ -65,7 +65,7 @@ cdef inline Py_ssize_t wordEnd(const char* line, Py_ssize_t start, Py_ssize_t en
     """
     Where a word ends: at a space or a control byte, or at the end.
     """
-    # Bytes above 127 are negative here: those are fine.
+    # Bytes above 127 are negative here, but are valid.
     while start < end and (line[start] < 0 or (line[start] > 32 and line[start] != 127)):
         start += 1
     return start
@@ -237,7 +237,7 @@ cdef bint giveLink(
     cdef Py_ssize_t header = message.header
     cdef Py_ssize_t replyLength = message.replyLength
     cdef Py_ssize_t originLength = 0
-    # The length of the part of the rest that is sent before another part.
+    # The length of the first part of the rest, after which other text is inserted.
     cdef Py_ssize_t head = 0
     cdef bint isLent
     cdef Outbox outbox
@@ -296,7 +296,7 @@ cdef bint giveLink(
     if names:
         out = choice.write(subscription, out)
     if originLength and not header:
-        # The size of the headers stands there in any case.
+        # With an origin, the size of the headers must be there, even if it is 0.
         memcpy(out, b"0 ", 2)
         out += 2
     if isLent:
@@ -313,8 +313,8 @@ cdef enum:
     LONGEST_REPLY = 1023
     SHORT = 120
     VERDICTS = 2048
-    # Receivers that are served between two looks at the batch's share of work.
+    # The number of receivers between two checks of the batch's share of work.
     STRIDE = 64
-    # Interest that a link is read of at a time, and the work of each.
+    # The number of interests of a link that are read at a time, and the work of each.
     MOST_INTERESTS = 256
     INTEREST = 24

@@ -11,7 +11,7 @@ cdef enum:
 
 
 cdef inline uint32_t turnKey(uint32_t key, Py_ssize_t count) noexcept nogil:
-    # The first byte of a mask is its lowest.
+    # The first byte of the mask is the lowest one of the number.
     cdef int bits = 8 * (count & 3)
     return (key >> bits) | (key << (32 - bits)) if bits else key
 
@@ -40,7 +40,7 @@ def maskBytes(bytes data not None, uint32_t key):
     return masked
 
 
-# The missing part of a frame that has not come as a whole, and its mask.
+# The length and the mask of the part of a frame that has not come yet.
 cdef struct Unread:
     unsigned long long rest
     uint32_t key
@@ -89,7 +89,7 @@ cdef Py_ssize_t unframe(
             length = 0
             for index in range(width):
                 length = (length << 8) | source[place + 2 + index]
-            # The shortest form is the only one.
+            # Lengths must be in their shortest form.
             if length < FRAME_TWO or (width == 8 and (length < 65536 or length >> 63)):
                 break
         if isMasked:

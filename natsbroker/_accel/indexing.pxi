@@ -1,5 +1,5 @@
-# The twin of natsbroker.subjects.index: the same index over a table that costs half the memory and
-# is asked for the patterns of all shapes without making their texts.
+# The twin of natsbroker.subjects.index: the same index over a table that needs half the memory, and
+# is searched for the patterns of all shapes without making their texts.
 
 from natsbroker.subjects import index as pureIndex
 

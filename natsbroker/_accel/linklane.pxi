@@ -33,7 +33,7 @@ cdef class LinkLane:
     cdef uint32_t reach
     cdef Outbox own
     cdef int leaf
-    # The subject of the message that is being delivered, as clients see it, for the giver.
+    # The subject of the current message as clients see it.
     cdef char shown[LONGEST_REPLY + 1]
     cdef bytes cluster, origin
     cdef object gate
@@ -193,7 +193,7 @@ cdef class LinkLane:
                     break
             if 0 <= largest < size:
                 break
-            # Between subject and sizes stands nothing, or a reply, or queue groups behind a mark.
+            # Between subject and sizes there is nothing, a reply, or queue groups behind a mark.
             replyLength = headerAt - 1 - rest
             names = rest
             namesLength = 0
@@ -221,7 +221,7 @@ cdef class LinkLane:
                     break
             end = line + 1 + size + 2
             if end > stop:
-                # The decoder reports at once a line end that cannot become a CRLF any more.
+                # The decoder reports at once two bytes that cannot become a CRLF any more.
                 self.isShort = end > stop + 1 or data[end - 2] == c"\r"
                 break
             if data[end - 2] != c"\r" or data[end - 1] != c"\n":
@@ -241,7 +241,7 @@ cdef class LinkLane:
                 self.leaf or isAmongKinds(matches.kinds, SPOKE),
             ):
                 break
-            # Other brokers get the reply as it came, which clients do not.
+            # Other brokers get the original reply, but clients do not.
             if mark > 0 and (isAmongKinds(matches.kinds, SPOKE) or (
                 (self.isGateway or self.leaf) and (
                     PyTuple_GET_SIZE(matches.forward)
@@ -252,14 +252,14 @@ cdef class LinkLane:
             if namesLength:
                 rest = headerAt
                 if replyLength >= 0:
-                    # The reply has to stand in front of the sizes.
+                    # The reply is moved to the place in front of the sizes.
                     rest -= replyLength + 1
                     namesLength -= replyLength + 1
                     memcpy(reply, data + names, replyLength + 1)
                     memmove(data + names, data + names + replyLength + 1, namesLength)
                     memcpy(data + rest, reply, replyLength + 1)
             if isOfLeaf and header == 0:
-                # Clients see no size of headers where there are none.
+                # Clients get no size of headers if there are no headers.
                 memmove(data + rest + 2, data + rest, headerAt - rest)
                 rest += 2
             self.giver.shownLength = 0

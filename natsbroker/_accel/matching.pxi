@@ -7,13 +7,13 @@ cdef class Matches:
     cdef readonly long long copies
     # Whether all receivers are connections with an outbox or batchers, and whether any is a batcher.
     cdef bint fast, hasBatcher
-    # Whether all plain receivers that are no links have an outbox each, and are not too many; and
-    # whether besides there are only links with outboxes.
+    # Whether each plain receiver that is no link has an outbox, and there are not too many of them;
+    # and whether all other receivers are links with outboxes.
     cdef bint areApart, isRunnable
     # The kinds of receivers that there are, each as a bit.
     cdef uint32_t kinds
-    # Whether all that other brokers are subscribed to may be written to, and whether one connection
-    # stands for leafnodes of several clusters.
+    # Whether all links with interest can be written to directly, and whether one of these
+    # connections stands for leafnodes of several clusters.
     cdef bint areLinksDirect, isMixed
     # Whether neighbours have members of queue groups.
     cdef bint areShared
@@ -25,10 +25,10 @@ cdef class Matches:
     cdef bint isPlainDirect, areGroupsDirect, areRoutesDirect
     cdef uint64_t epoch
     cdef uint32_t literalBucket, headBucket
-    # The number of receivers and groups that are examined for each message, and whether that may
+    # The number of receivers and groups that are examined for each message, and whether they may
     # take more than one share of work.
     cdef Py_ssize_t receivers
-    # Whether a message is a request: to a service here, or by the subject.
+    # Whether a message is a request, because of a service here or because of its subject.
     cdef readonly bint isServed
     # The number of entries that the router returned.
     cdef Py_ssize_t entries
@@ -235,7 +235,7 @@ cdef Matches sortEntries(object entries, bytes subject):
 
 
 cdef inline bint mayBeRequest(bytes subject):
-    # Subjects of clients are spared the question.
+    # The common subjects of clients are answered without a Python call.
     cdef const char* text = PyBytes_AS_STRING(subject)
     return text[0] == c"$" or (text[0] == c"_" and (text[1] == c"S" or text[1] == c"G"))
 

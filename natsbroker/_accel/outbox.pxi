@@ -14,9 +14,9 @@ cdef extern from "sys/socket.h" nogil:
         size_t msg_iovlen
     Py_ssize_t sendmsg(int, const msghdr*, int)
 
-# An outbox begins with a buffer of its own; one that needs more than SMALL gets one of LENT bytes,
-# and SPARES of those are kept, since the allocator would give their pages back to the system, or keep
-# them where nothing larger fits.
+# An outbox begins with a buffer of its own. If it needs more than SMALL bytes, it gets one of LENT
+# bytes. SPARES of those are kept, since the allocator would return their pages to the system, or
+# keep them where nothing larger fits.
 cdef enum:
     LENT = 1310720
     SMALL = 32768
@@ -26,8 +26,8 @@ cdef enum:
     # The number of bytes for all connections that are collected before they are sent. They are sent
     # while they are in the processor's cache, instead of at the end of the batch.
     TOGETHER = 1572864
-    # A payload of at least that size is not copied, but sent from where it was read, with others
-    # at most: a payload that is not sent when its buffer is needed again is copied.
+    # A payload of at least that size is not copied, but sent from the buffer of the input, at most
+    # this many together. If it has not been sent when that buffer is needed again, it is copied.
     LEAST_LENT = 4096
     MOST_LENT = 64
     # The binary logarithm of how many bytes cost as much as a receiver.
@@ -51,8 +51,8 @@ cdef char* SPARE[SPARES]
 cdef int SPARE_COUNT = 0
 
 
-# The garbage collector must not clear its references in a cycle: an object of the same cycle may
-# still write to it in its finalizer. Its owner breaks such cycles.
+# The garbage collector must not clear its references in a cycle, since the finalizer of another
+# object in the cycle may still write to it. Its owner breaks such cycles.
 @cython.final
 @cython.no_gc_clear
 cdef class Outbox:
@@ -415,7 +415,7 @@ cdef class Outbox:
             self.shrink()
             self.blockedCall()
             return 0
-        # The peer is gone; the reading side learns that by itself.
+        # The peer is gone; the reading side detects that by itself.
         self.close()
         return 0
 

@@ -1,5 +1,5 @@
-# Runs: publishes that follow each other with the same line, as most do. What the line means is known
-# from the first one, so each of the others costs a comparison, and for each receiver two copies.
+# Runs: publishes that follow each other with the same line, as most do. The line is parsed once, so
+# each further publish costs one comparison, and two copies for each receiver.
 
 cdef extern from *:
     """
@@ -87,15 +87,15 @@ cdef extern from *:
     void nb_repeat(char*, size_t, const char*, size_t, size_t, Py_ssize_t) noexcept nogil
 
 cdef enum:
-    # The number of bytes for one receiver before the next has its turn. They fit into the
-    # processor's nearest cache.
+    # The number of bytes that one receiver gets before the next one. They fit into the first-level
+    # cache.
     RUN_SIZE = 16384
     # The factor by which a message of a run costs less than another one.
     CHEAPER = 8
 
 
 cdef struct Frames:
-    # The first frame of a run, and how long each is: its line, and all of it.
+    # The first frame of a run, the length of its line, and that of the whole frame.
     const char* first
     Py_ssize_t line, whole
     # The part of the line after the subject, up to its end.
@@ -191,7 +191,7 @@ cdef Py_ssize_t framesAlike(
     """
     cdef Py_ssize_t place, count
     cdef const char* block
-    # The first one's headers do not ask for a trace, and most have the same.
+    # The headers of the first one do not ask for a trace. Most others have the same headers.
     count = nb_alike(run.first, run.line + run.header, run.whole, available, most)
     if run.hasHeader and count < most:
         for place in range(count, nb_alike(run.first, run.line, run.whole, available, most)):
@@ -236,7 +236,7 @@ cdef int giveFrames(Frames* run, Subscription subscription) except -1:
         memcpy(out, b"MSG ", 4)
         out += 4
     if isLink:
-        # The account, with a space behind it; nothing if the connection is dedicated to one.
+        # The account and a space; nothing if the connection is dedicated to one account.
         memcpy(out, PyBytes_AS_STRING(tag), tagLength)
         out += tagLength
     memcpy(out, run.subject, run.length)

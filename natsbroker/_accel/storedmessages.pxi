@@ -5,7 +5,7 @@ cdef enum:
     # Five numbers with their dots.
     MOST_NUMBERS = 112
 
-# A stored message as it is delivered, with its reply subject.
+# A stored message in the form in which it is delivered, with its reply subject.
 cdef struct Stored:
     const char* subject
     const char* headers

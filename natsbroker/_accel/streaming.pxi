@@ -1,5 +1,5 @@
-# Steps in front of Google's protobuf library, for the messages of NATS Streaming that come in
-# bulk. They take only the spelling that every client uses and leave all others to the library.
+# Steps in front of Google's protobuf library, for messages of NATS Streaming that come in bulk.
+# They accept only the encoding that every client uses, and leave all others to the library.
 
 cdef enum:
     PUBLISHED = 6  # the highest field of a PubMsg that is known here
@@ -9,7 +9,7 @@ cdef struct Field:
     Py_ssize_t size
 
 cdef struct Published:
-    # The fields of a PubMsg by their numbers; those that are not there have no data.
+    # The fields of a PubMsg by their numbers; missing fields have no data.
     Field fields[PUBLISHED + 1]
 
 

@@ -1,11 +1,11 @@
-# A step in front of natsbroker.jetstream.streams.publish: the messages that a stream takes without
-# asking its log, and their acknowledgements.
+# A step in front of natsbroker.jetstream.streams.publish: the messages that a stream accepts
+# without a look-up in its log, and their acknowledgements.
 
 cdef enum:
     MOST_HEADERS = 65535
     MOST_DIGITS = 18
 
-# The values of the headers that the step understands; those that are not there have no data.
+# The values of the headers that the step understands; missing headers have no data.
 cdef struct Expected:
     Field messageId, stream, sequence, subjectSequence, lastId, rollup, ttl
 

@@ -21,16 +21,16 @@ cdef inline bint isAmongKinds(uint32_t kinds, int kind) noexcept:
     return (kinds >> kind) & 1
 
 
-# The account breaks the cycles of a subscription when it ends (L{natsbroker.accounts.account.Account}),
-# so the garbage collector need not visit subscriptions: that would stop the broker for long.
+# When a subscription ends, its account breaks its cycles (L{natsbroker.accounts.account.Account}).
+# The garbage collector need not visit subscriptions, which would stop the broker for long.
 @cython.no_gc
 cdef class Subscription:
-    # There may be millions of these: the small fields share eight bytes.
+    # There may be millions of subscriptions, so the small fields share eight bytes.
     cdef public object owner, pattern, queue, subscriber, tag, outbox, permissions
     cdef public int weight
     cdef public unsigned char kind
     cdef unsigned char isClosed, isShadow
-    # The distance of a queue group's member behind a link. It is known once the answer is sorted.
+    # The distance of a queue group's member behind a link. It is known once the matches are sorted.
     cdef unsigned char distance
     cdef public long long maximum, delivered
 

@@ -33,13 +33,14 @@ cdef class Connection:
     cdef public Seal seal
     cdef object proceed, blocked, unblocked, ended, lost, failed
     cdef bint wantsRead, wantsWrite, isWatched
-    # Whether the epoll set reports input. After a pause of reading began it still does, until input
-    # comes: most pauses are shorter, and cost no system call.
+    # Whether the epoll set reports input. When a pause of reading begins, this stays so until input
+    # comes: most pauses are shorter, and need no system call.
     cdef bint isReported
-    # Whether the socket is in the epoll set. If the peer hung up while reading is paused it is not:
-    # the set would report it all the time.
+    # Whether the socket is in the epoll set. It is removed if the peer disconnects while reading is
+    # paused, because the set would report that all the time.
     cdef bint isListed
-    # The value of the outbox's count of sent bytes at which those end that the socket did not take.
+    # The outbox's count of sent bytes at which the bytes that wait for the socket will have been
+    # sent.
     cdef long long mark
 
     def __init__(
@@ -173,7 +174,7 @@ cdef class Connection:
     cdef int readSealed(self, double now) except -1:
         cdef Seal seal = self.seal
         cdef bint isQuiet = seal.open(self.decoder)
-        # There is none before the handshake is complete.
+        # The target is missing until the handshake is complete.
         cdef Decoder plain = seal.target
         if plain is not None:
             try:

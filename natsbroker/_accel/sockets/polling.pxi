@@ -1,4 +1,5 @@
-# An epoll set of our own, which is one file descriptor for the reactor, and all that waits for it.
+# An epoll set of our own, which is one file descriptor for the reactor, and the objects that wait
+# for its events.
 
 cdef extern from "unistd.h" nogil:
     int close(int)
@@ -8,7 +9,7 @@ cdef extern from "sched.h" nogil:
 
 cdef enum:
     BATCH = 128
-    # Rounds of one call while so much comes in each that the reactor's own round would show.
+    # The most rounds of one call. A round that reads fewer bytes than BUSY is the last one.
     ROUNDS = 32
     BUSY = 65536
     # From this number of bytes on, the output of one connection's input is sent before the next
@@ -16,8 +17,8 @@ cdef enum:
     WARM = 65536
 
 
-# The longest that a call may go on beginning rounds, in seconds; and how long it may wait for the
-# next event in the reactor's place, which counts the time in these steps too.
+# The longest time in which a call may begin rounds, in seconds; and how long it may wait for the
+# next event in the reactor's place. That waiting is counted in these steps too.
 cdef double LONGEST_RUN = 0.002
 cdef double LONGEST_WAIT = 0.001
 
@@ -25,10 +26,10 @@ cdef double LONGEST_WAIT = 0.001
 # reactor's timers and descriptors in each round.
 cdef double LONGEST_STAY = 0.02
 
-# To sleep and to be woken takes tens of microseconds, most of all on a virtual machine: longer than a
-# peer with one request in flight takes to send the next. After SHORT_WAITS short waits in a row, a
-# wait begins with repeated checks for AWAKE nanoseconds, about as long as that takes. When these
-# checks find nothing for the first time, this ends. A sleep is short up to SHORT_WAIT nanoseconds.
+# To sleep and to be woken takes tens of microseconds, most of all on a virtual machine: longer than
+# a peer with one request in flight takes to send the next. After SHORT_WAITS short waits in a row,
+# a wait begins with repeated checks for AWAKE nanoseconds, about as long as a wake-up takes. They
+# stop when such checks have found nothing once. A sleep is short up to SHORT_WAIT nanoseconds.
 cdef enum:
     SHORT_WAITS = 16
     AWAKE = 50000
@@ -51,8 +52,8 @@ cdef class Poller:
     cdef int epoll
     # The connections by file descriptor, and the callables for descriptors that are no connections.
     cdef dict connections, watched
-    # The descriptors that were ready when a round's work was used up, as pairs of file descriptor
-    # and events.
+    # The events that were left when a round's work was used up, as pairs of file descriptor and
+    # events.
     cdef list left
     cdef long long came
     cdef FlushBatch batch
@@ -60,7 +61,7 @@ cdef class Poller:
     cdef int outer
     cdef object timeout
     cdef bint isRunning
-    # The number of short waits in a row. It is not counted if every wait must sleep.
+    # The number of short waits in a row. It stays 0 if every wait must sleep.
     cdef int shortWaits
     cdef bint mayBeEager
     # The writer whose piece is written as soon as there is no other work.
@@ -199,7 +200,7 @@ cdef class Poller:
     cdef int writeHeld(self) except -1:
         cdef SyncedWriter held = self.held
         self.held = None
-        # It was closed meanwhile, perhaps.
+        # The writer may have been closed meanwhile.
         if not held.isHeld:
             return 0
         held.writeHeld()
@@ -239,7 +240,7 @@ cdef class Poller:
         """
         cdef epoll_event events[2]
         cdef int count = 0
-        # When the reactor's timers were asked for.
+        # The time of the last check of the reactor's timers.
         cdef double asked = start
         while not self.left:
             if self.held is not None:
@@ -321,7 +322,8 @@ cdef class Poller:
         try:
             for place in range(count):
                 if self.batch.work >= self.batch.round + share:
-                    # Events of connections that end before the next round find none there.
+                    # A connection that ends before the next round is not found there, so its events
+                    # are ignored.
                     self.left.append((events[place].data.fd, events[place].events))
                     continue
                 self.batch.until = self.batch.work + share
@@ -329,7 +331,8 @@ cdef class Poller:
                 if found is None:
                     found = self.watched.get(events[place].data.fd)
                     if found is not None:
-                        # It knows nothing of shares; its time counts for those that do.
+                        # The callable does not heed the share, so its time is counted for the
+                        # connections.
                         self.batch.spent()
                         self.batch.contain(found)
                     continue

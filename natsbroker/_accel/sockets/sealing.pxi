@@ -50,8 +50,8 @@ cdef class Seal:
     cdef Explaining explaining
     cdef Clearing clearing
     cdef bint isShaken
-    # Where a polled socket's input goes, what is called when some of it is left there, and what is
-    # called for everything else that OpenSSL says.
+    # The decoder for a polled socket's input, the callable for input that is left in it, and the
+    # one for all other results of OpenSSL.
     cdef Decoder target
     cdef Outbox below
     cdef object proceed, attend, shaken
@@ -143,7 +143,7 @@ cdef class Seal:
         self.clearing()
         count = self.shaking(self.connection)
         if count != 1 and self.explaining(self.connection, count) != WANT_READ:
-            # At once: what OpenSSL remembers of it is the thread's, not the connection's.
+            # At once, since OpenSSL keeps the error for the thread, not for the connection.
             self.attend()
             return False
         made = self.drain()
@@ -194,7 +194,7 @@ cdef class Seal:
         self.clearing()
         made = self.drain()
         if made:
-            # An update of keys is answered.
+            # For example, the answer to an update of keys.
             self.below.noted(made)
         return isWaiting
 
@@ -296,7 +296,7 @@ cdef class Seal:
             if count <= 0:
                 break
             done += count
-            # The record is warm, and the BIO need not grow.
+            # Taken at once, the record is still in the cache, and the BIO need not grow.
             while filled < room:
                 count = self.taking(self.wire, out + filled, <int> min(room - filled, LONGEST_TAKEN))
                 if count <= 0:

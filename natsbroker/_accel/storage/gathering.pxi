@@ -1,5 +1,5 @@
 # A step in front of natsbroker.storage.exports: blocks of records as columns, without an object for
-# a record, and without the interpreter's lock while it works.
+# each record. It works without the interpreter's lock.
 
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX

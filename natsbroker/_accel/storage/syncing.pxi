@@ -91,9 +91,9 @@ cdef extern from *:
 from libc.errno cimport EIO
 
 cdef enum:
-    # The alignment of buffers that files require which are opened past the cache.
+    # The alignment of buffers for files that bypass the page cache.
     ALIGNMENT = 4096
-    # Nanoseconds: far more than the thread works for one piece, and the least that Linux grants.
+    # Nanoseconds: far more than the thread needs for one piece, and the least that Linux accepts.
     SLICE = 100000
     # A disk counts as quick after this number of quick writes in a row.
     QUICK_WRITES = 16
@@ -123,7 +123,7 @@ cdef struct Orders:
     int quick
     sem_t wanted
     int done
-    # Whether there is something to write. The thread ends when it is woken for nothing.
+    # Whether there is a piece to write. Woken without one, the thread ends.
     bint isGiven
     Piece synced
     Piece noted
@@ -196,7 +196,7 @@ cdef class SyncedWriter:
     cdef pid_t process
     cdef bint isRunning
     cdef readonly bint isBusy
-    # Whether the thread has not seen the piece yet, and whether it was written without the thread.
+    # Whether the thread has not taken the piece yet, and whether it was written without the thread.
     cdef readonly bint isHeld
     cdef bint isWritten
     cdef size_t capacity
@@ -323,7 +323,7 @@ cdef class SyncedWriter:
             self.orders.done = -1
 
     cdef void end(self) noexcept:
-        # In a process that was forked from the thread's there is no thread.
+        # A process that was forked from this one has no such thread.
         if self.isRunning and self.process == getpid():
             if self.isHeld:
                 self.release()
