@@ -4,7 +4,7 @@ spellings, types, and support. Meanings and the texts of defaults are written by
 
     python -m tests.reference
 
-A key without a row gets one, with its name for a meaning.
+A key without a row gets one, in which the meaning is the name of the key.
 """
 
 from __future__ import annotations

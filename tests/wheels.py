@@ -6,7 +6,7 @@ Python of the machine; the folder is an argument::
     python -m tests.wheels dist
 
 The C compiler for the other platforms is Zig's, from PyPI: it has the headers and symbols of each C
-library and version. All that is compiled for one Python uses the headers of that Python here.
+library and version. Each extension is compiled with the headers of its Python on this machine.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ class Unbuilt(Exception):
 def portableHeaders(folder: Path) -> Path:
     """
     @return: a copy of this Python's headers in C{folder}, without facts about this machine.
-    @raise Unbuilt: if this is not a 64-bit Linux, whose headers fit the other platforms.
+    @raise Unbuilt: if this is not a 64-bit Linux. Only the headers of such a system fit the other
+        platforms.
     """
     paths = sysconfig.get_paths()
     if not sys.platform.startswith("linux") or sysconfig.get_config_var("SIZEOF_VOID_P") != 8:

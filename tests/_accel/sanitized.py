@@ -62,11 +62,11 @@ def libraries() -> str:
 
 def build(target: Path) -> None:
     """
-    Copy the package and compile its extension with the sanitizers. The C source that is there
-    already is used if it is newer than what it was made from.
+    Copy the package and compile its extension with the sanitizers. An existing C source is used if
+    it is newer than its Cython sources.
 
     @param target: an empty directory.
-    @raise Unavailable: if Cython is not there.
+    @raise Unavailable: if Cython is not installed.
     """
     ignored = shutil.ignore_patterns("*.so", "__pycache__", "node_modules", ".build")
     for name in ("natsbroker", "tests"):

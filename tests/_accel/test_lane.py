@@ -1,6 +1,6 @@
 """
-Whole conversations with and without the lane, in the pure and in the compiled version. The bytes do
-not show which one runs.
+Whole conversations with and without the lane, in the pure and in the compiled version. The bytes
+are always the same.
 """
 
 from __future__ import annotations

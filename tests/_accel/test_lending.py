@@ -258,7 +258,7 @@ def test_raised(flushLoggedErrors: FlushLoggedErrors) -> None:
 def test_oneOutboxRaises(flushLoggedErrors: FlushLoggedErrors) -> None:
     """
     An outbox that raises while its borrowed bytes are settled ends its own connection only. Other
-    outboxes have copied their bytes before the place is read into again, and the publisher goes on.
+    outboxes have copied their bytes before the buffer is used again, and the publisher goes on.
     """
     with room() as here:
         broken, fine = here.client(sendBuffer=2048), here.client(sendBuffer=2048)

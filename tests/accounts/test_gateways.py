@@ -1,5 +1,5 @@
 """
-An account's share in what passes between clusters.
+An account's messages and interest between clusters.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class TestDebts:
         assert (len(debts), told) == (0, [b"r", b"r"])
 
     def test_close(self, clock: Any) -> None:
-        """No debt is remembered after the end."""
+        """Closing forgets all reply subjects."""
         debts = GatewayReplyMap(clock, lambda subject: None)
         debts.add(b"r", b"1")
         debts.close()

@@ -74,7 +74,7 @@ class TestSingle:
         assert len(counter.inbox.got) == 1
 
     def test_headers(self) -> None:
-        """Headers of an answer come along."""
+        """The headers of an answer are delivered with it."""
         counter = Counter()
         counter.answer(counter.ask(), b"", headers=b"NATS/1.0 503\r\n\r\n")
         ((message, _),) = counter.inbox.got

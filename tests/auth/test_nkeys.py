@@ -55,7 +55,7 @@ class TestSignature:
 
     @pytest.mark.parametrize("text", ["-/8=", "_w==", "/w", "/x==", " /w==", "/w==\n", "a", "é"])
     def test_mixturesAreRefused(self, text: str) -> None:
-        """A signature in neither form is refused, nor in a mixture of both."""
+        """A signature must have exactly one of the two forms, not a mixture."""
         with pytest.raises(ValueError):
             decodeSignature(text)
 
@@ -69,7 +69,7 @@ KNOWN = {
     Role.CLUSTER: "CDWUSKGGFDI4FRXK5EBTRECZSVQSSWJHHJOGH6JWG3AUMFFMQ435CMF7",
 }
 
-#: What the Go library signs C{nonce} with that seed with.
+#: The Go library's signature of C{nonce} with that seed.
 SIGNATURE = "03xf3dMtq2FqVNVhT2KYCIS5ybRiposh4TUKfZ5dpxN9hy4-ouLlgIdW-rsKuQf7nJLZRxffL-MIBgFVVAVuCg"
 
 

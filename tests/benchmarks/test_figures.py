@@ -51,6 +51,6 @@ def test_bestRound() -> None:
 
 
 def test_nothingMeasured() -> None:
-    """No rounds have no summary."""
+    """Without rounds there is no summary."""
     with pytest.raises(ValueError, match="no samples"):
         summary([], Unit.COUNT, Statistic.BEST)

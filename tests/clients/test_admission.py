@@ -402,8 +402,8 @@ class TestReauthorizing:
 
     def test_nobodyBecomesSomebody(self) -> None:
         """
-        A client without a user stays connected if its new grant is of a user of the same account,
-        and of no other.
+        A client without a user stays connected only if its new grant is of a user of the same
+        account.
         """
         world = self.world(Grant())
         wires = [world.client(), world.client()]

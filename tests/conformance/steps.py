@@ -14,7 +14,7 @@ from tests.conformance.transcripts import Peer, Replay, Stage, Step
 
 
 class ProcessServer(Protocol):
-    """A server with what these steps use."""
+    """A server process with the methods that these steps use."""
 
     directory: Path
 

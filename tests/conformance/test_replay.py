@@ -15,7 +15,7 @@ from tests.testing.texts import INFO
 
 
 class ScriptedPeer:
-    """A peer that answers any input with what the test gave. C{None} ends the output for good."""
+    """A peer whose output is given by the test. C{None} stands for the end of the output."""
 
     def __init__(self, *output: bytes | None) -> None:
         self.output = deque(output)

@@ -152,10 +152,10 @@ def parseTranscript(text: str) -> list[Step]:
     Read the notation of the protocol documents.
 
     C{C: text} is a line that the client sends, C{S: text} one that it receives; CRLF is added.
-    With C{|} for the colon nothing is added.  The escapes of a Python string are understood.
+    With C{|} for the colon, CRLF is not added.  The escapes of a Python string are understood.
     Neighbouring lines of one side are one packet.  A name after the letter (C{Cbob:}) is another
     connection.  C{S: INFO} stands for any INFO of a new connection.  C{[open]}, C{[EOF]},
-    C{[EOF bob]} say how the conversation stands.  Comments and empty lines are passed over.
+    C{[EOF bob]} show whether the connection is open.  Comments and empty lines are ignored.
 
     @raise ValueError: with the number of a line that is none of these.
     """

@@ -28,7 +28,9 @@ def said(connection: SSL.Connection, data: bytes) -> bytes:
 
 
 class Layer:
-    """A layer between an OpenSSL connection and a transport, with what L{Records} uses."""
+    """
+    A layer between an OpenSSL connection and a transport, with the attributes that L{Records} uses.
+    """
 
     def __init__(self) -> None:
         self.disconnecting = False

@@ -42,7 +42,7 @@ def textOf(name: str) -> str:
 
 class Started:
     """
-    A broker with a configuration, which is in memory, with its streams.
+    A broker with a given configuration, except that all data is in memory.
 
     @ivar ports: the ports on which it listens.
     """

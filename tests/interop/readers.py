@@ -35,12 +35,12 @@ _TYPES: Mapping[str, Callable[[Any], object]] = {
 @dataclass(frozen=True)
 class ExpectedAnswer:
     """
-    One page, or one request with its options, and the keys that a tool reads of the answer.
+    One page, or one request with its options, and the keys of the answer that a tool reads.
 
     @ivar source: the path of a page, or the subject after C{$SYS.REQ.}.
-    @ivar members: by their types, the paths of keys: C{rows[]} for each row of a list, C{name{}}
-        for each value of an object, or for each row of the lists that are its values; C{?} after
-        one that may be absent.
+    @ivar members: the paths of keys by the types of their values. C{rows[]} stands for each row of
+        a list, and C{name{}} for each value of an object, or for each row of the lists that are its
+        values. C{?} follows the path of a key that may be absent.
     """
 
     tool: str

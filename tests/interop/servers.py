@@ -113,7 +113,7 @@ ALL = (REAL, *OURS)
 
 
 def _built(variable: str) -> tuple[Flavour, ...]:
-    """Servers that the user has built, whose paths a variable lists with colons in between."""
+    """The servers that the user has built. A variable has their paths, separated by colons."""
     paths = os.environ.get(variable, "").split(os.pathsep)
     return tuple(Flavour(Path(path).name, path=path) for path in paths if path)
 

@@ -1,5 +1,6 @@
 """
-natsbroker as a process, compared with nats-server in what programs that start it rely on.
+natsbroker as a process, compared with nats-server. Programs that start a server rely on this
+behaviour.
 """
 
 from __future__ import annotations

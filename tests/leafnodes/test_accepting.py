@@ -453,7 +453,7 @@ class TestCompression:
 
     @pytest.mark.parametrize("claimed", ["s2_fast", "not supported", "gzip", ""])
     def test_plainConnect(self, claimed: str) -> None:
-        """Without that INFO there is no S2, whatever CONNECT says, also after a PONG."""
+        """Without the INFO that chooses a compression, S2 is not used, whatever CONNECT says."""
         broker, wire = self.offering("s2_auto", limits=linked(ping_interval=1.0))
         wire.take()
         wire.send(connect(compress_mode=claimed))

@@ -165,7 +165,10 @@ class TestPermissions:
         assert wire.lines() == [b"LMSG ok 2", b"hi"] and not wire.closed
 
     def test_denied(self) -> None:
-        """A subject that our settings deny is not subscribed to, not accepted, and not sent."""
+        """
+        For a subject that our settings deny, no subscription and no message is sent, and messages
+        of the hub are not delivered.
+        """
         broker = Broker("spoke")
         ear = broker.subscribe(b"*.a")
         broker.subscribe(b"no.a")

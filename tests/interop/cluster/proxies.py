@@ -1,8 +1,6 @@
 """
-A TCP proxy that fails on request.
-
-Bytes pass unchanged and in order until the test says otherwise. A connection can be reset, or be
-silent in both directions while both ends take it for open.
+A TCP proxy that fails on request. Bytes pass unchanged and in order until the test changes that. A
+connection can be reset, or be silent in both directions without being closed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """
-Connections between clusters that end, and servers that restart. A message that is published over an
-existing connection arrives once, and after an interruption every message does again.
+Connections between clusters that end, and servers that restart. A message arrives once while the
+connections last, and messages arrive again after an interruption.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class Ask:
     """
     A request below C{$JS.API}.
 
-    @ivar isReading: whether the request changes nothing, so that it may be repeated.
+    @ivar isReading: whether the request changes nothing and may be repeated.
     @ivar isSilent: whether there may be no answer.
     """
 

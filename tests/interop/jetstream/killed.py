@@ -139,9 +139,9 @@ class Workload:
     @ivar acked: sequences by consumer whose acknowledgement was answered.
     @ivar streams: descriptions of streams whose last change was answered.
     @ivar consumers: descriptions of consumers whose last change was answered.
-    @ivar _present: the number of deliveries by the running broker of each sequence to the consumer
-        with a limit.
-    @ivar _sent: sequences whose limit is used up, whatever crashes come.
+    @ivar _present: by sequence, the number of deliveries by the running broker to the consumer with
+        a limit.
+    @ivar _sent: sequences that may not be delivered again to that consumer, even after crashes.
     @ivar unsure: names whose last change was not answered.
     """
 

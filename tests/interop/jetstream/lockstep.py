@@ -56,9 +56,7 @@ _VARYING = ("pause_remaining", "pinned_client_id", "leader", "storage_bytes")
 
 
 class _Recorder(Client):
-    """
-    A client that keeps the subjects of what it receives.
-    """
+    """A client that keeps the subjects of the messages that it receives."""
 
     def __init__(self, server: Server, user: str) -> None:
         self.subjects: dict[bytes, list[bytes]] = {}

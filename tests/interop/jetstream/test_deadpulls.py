@@ -1,5 +1,5 @@
 """
-Pull requests whose clients are gone before there is a message, so that the next client gets it.
+Pull requests whose clients disconnect before a message is stored. The next client gets the message.
 """
 
 from __future__ import annotations

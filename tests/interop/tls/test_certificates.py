@@ -109,8 +109,8 @@ class TestPinned:
 
     def test_withoutVerifying(self, serve: Serve, files: Path) -> None:
         """
-        A client without a certificate has no pinned key, and is refused also where certificates are
-        not required.
+        With pinned keys, a client without a certificate is refused even if the server does not
+        verify certificates.
         """
         port = serve(BLOCK % f'pinned_certs: ["{pinOf(files / "client.pem")}"]').port
         assert not isAccepted(port, contextFor(files))

@@ -121,8 +121,8 @@ class Wire:
         """
         Send bytes and a PING.
 
-        @return: everything up to the PONG, which is missing if the connection ended; without the
-            PINGs of the server, which sends the first two seconds after the connection began.
+        @return: the output up to the PONG or the end of the connection, without the server's PINGs.
+            The server sends the first PING two seconds after the connection began.
         """
         self.send(data + b"PING\r\n")
         answer = b""
