@@ -129,7 +129,7 @@ def unknownOptions(line: str) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", blocks("console", "sh"))
-def test_optionsAreThere(block: Block) -> None:
+def test_optionsExist(block: Block) -> None:
     """The commands of the package have the options that the documents show."""
     text = block.text if block.text.startswith("$ ") else f"$ {block.text}"
     lines = [command.text.replace("\\\n", " ") for command in commandsOf(Block("", text, 0))]

@@ -425,7 +425,7 @@ class TestStarting:
         assert waiting[0].check(StartError)
         assert outcome(host.broker.whenReady())[0].check(StartError)
 
-    def test_takenLater(self) -> None:
+    def test_portInUseIsLogged(self) -> None:
         """A port that turns out later to be in use is logged if no caller waits for readiness."""
         gate: Deferred[Any] = Deferred()
 

@@ -48,7 +48,7 @@ def chosen(code: str, pure: str | None) -> list[str]:
 class TestChoice:
     """The implementations that a process uses."""
 
-    def test_pureIfTold(self) -> None:
+    def test_pureByEnvironment(self) -> None:
         """C{NATSBROKER_PURE=1} selects the pure names, and is given as the reason."""
         assert chosen(SHOW, "1") == ["False", "wire", "NATSBROKER_PURE", "is", "set"]
 

@@ -318,7 +318,10 @@ class Turns(RuleBasedStateMachine):
 
     @invariant()
     def nothingIsForgotten(self) -> None:
-        """When no socket is ready, work that is left over waits for a reason."""
+        """
+        While no socket is ready and nothing is scheduled, no client has unfinished work without a
+        reason.
+        """
         calls = self.reactor.getDelayedCalls()
         if self.soon or any(call.getTime() <= self.reactor.seconds() for call in calls):
             return

@@ -229,7 +229,7 @@ class TestLinks:
         hall.publish(b"foo", b"2", **chosen)
         assert (member.bodies, other.got, sender.got) == ([b"1"], [(b"2", (b"q",))], [])
 
-    def test_mappedHere(self, hall: Hall) -> None:
+    def test_mappedAfterLink(self, hall: Hall) -> None:
         """
         A message over a link for every group is not sent to another link, because it was mapped
         here.

@@ -206,7 +206,7 @@ class TestTargets:
 class TestGroups:
     """Queue groups across clusters."""
 
-    def test_onlyThere(self, hall: Hall) -> None:
+    def test_onlyInOtherCluster(self, hall: Hall) -> None:
         """
         A message for a group that has members only in another cluster is sent to that cluster.
         """

@@ -93,7 +93,7 @@ class TestRequests:
             assert market.publish("B", b"req") == 1
         assert sum(len(member.got) for member in members) == 30
 
-    def test_mappedThere(self, market: Market) -> None:
+    def test_mappedByExporter(self, market: Market) -> None:
         """The exporter's mappings apply to imported requests."""
         market.service("B", "A", b"req", b"r")
         market.map("A", req="really")
@@ -322,7 +322,7 @@ class TestChains:
 class TestInterest:
     """Interest in imported services."""
 
-    def test_notTold(self, market: Market) -> None:
+    def test_importsAreNotInterest(self, market: Market) -> None:
         """
         Other brokers do not learn of service imports as interest, because they apply imports
         themselves.
@@ -416,7 +416,7 @@ class TestJetStream:
         assert self.reached(market, subject) == (1, [subject])
 
     @pytest.mark.parametrize("subject", [b"$JS.API.CONSUMER.MSG.NEXT.S.C", b"$JS.API.DIRECT.GET.S"])
-    def test_leftAlone(self, market: Market, subject: bytes) -> None:
+    def test_pullsAreNotImported(self, market: Market, subject: bytes) -> None:
         """Pulls and direct gets are answered in the account itself, and nowhere else."""
         assert self.reached(market, subject) == (0, [])
         assert self.reached(Market("A", "B", "C"), subject, "C") == (1, [subject])

@@ -312,7 +312,7 @@ class TestPatience:
         book.interest.watch(other)
         assert len(other.taken()) == self.COUNT
 
-    def test_whenTold(self) -> None:
+    def test_callbackOnce(self) -> None:
         """The callback of a patient watcher is called once, after all existing interest."""
         book, _ = self.crowded()
         watcher, ends = WatchRecorder(), []

@@ -149,7 +149,7 @@ class TestSingle:
         assert bus.hasInterest(reply)
         assert not bus.hasInterest(reply + b"!")
 
-    def test_nobodyThere(self) -> None:
+    def test_noReceiver(self) -> None:
         """After an answer that reaches no receiver, no response is pending."""
         counter = Counter()
         reply = counter.ask(b"elsewhere")
@@ -178,7 +178,7 @@ class TestStream:
         counter.answer(reply, b"1")
         assert len(counter.inbox.got) == 2
 
-    def test_nobodyThere(self) -> None:
+    def test_requestorUnsubscribes(self) -> None:
         """
         After the requestor has unsubscribed from a stream of answers, no further answers are taken.
         """

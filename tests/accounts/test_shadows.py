@@ -87,7 +87,7 @@ class TestDelivery:
         assert market.publish("B", b"a.x") == 0
         assert [recorder.got for recorder in recorders] == [[], []]
 
-    def test_theirOwn(self, market: Market) -> None:
+    def test_bothAccounts(self, market: Market) -> None:
         """Subscribers of both accounts get the message, each under its own name."""
         market.stream("B", "A", b"a.>", b"b.>")
         mine, theirs = market.subscribe("B", b"b.x"), market.subscribe("A", b"a.x")

@@ -19,7 +19,7 @@ from tests.conftest import FlushLoggedErrors
 from tests.server.support import logLines
 
 
-def test_tellsEverybody() -> None:
+def test_callsEveryWatcher() -> None:
     """Every watcher is called at each revocation."""
     told: list[str] = []
     revocations = Revocations()

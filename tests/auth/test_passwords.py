@@ -116,7 +116,7 @@ class TestQueue:
         with pytest.raises(errors.Unauthorized):
             checks.check(HASH, "secret")
 
-    def test_fullLater(self) -> None:
+    def test_delayedDenial(self) -> None:
         """
         With a clock, a login beyond the limit is denied after a delay, so that the client does not
         retry more often.

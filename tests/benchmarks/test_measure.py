@@ -45,7 +45,7 @@ class Canned(Generator):
 
 def generator(cost: float) -> Canned:
     """
-    @return: a generator with that cost of an operation.
+    @return: a load generator that reports the given cost of an operation.
     """
     return Canned(Path("load"), False, cost=cost)
 

@@ -41,7 +41,7 @@ def test_ownMemory() -> None:
 
 
 def test_family() -> None:
-    """The work of a process has that of those which it started."""
+    """The work of a process includes that of the processes that it started."""
     work = "sum(range(10**7)); print(flush=True); input()"
     command = [sys.executable, "-c", work]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:

@@ -16,7 +16,7 @@ from benchmarks.settings import SETTINGS
 
 def row(key: str) -> Row:
     """
-    @return: the row of that key.
+    @return: the row with this key.
     """
     (chosen,) = choose([key])
     return chosen

@@ -46,7 +46,7 @@ SMALL = {
 
 def inSmall(key: str) -> Row:
     """
-    @return: the row of that key with small numbers. Messages are counted, so that time does not
+    @return: the row with this key, with small numbers. Messages are counted, so that time does not
         matter.
     """
     (row,) = choose([key])

@@ -318,7 +318,7 @@ class TestConnection:
             stage.broker.advance(pause)
         assert counts == [1, 2, 3, 4, 5, 6, 7, 8, 9]
 
-    def test_firstLater(self) -> None:
+    def test_firstConnectionIsRetried(self) -> None:
         """
         The first connection may take some attempts, because both servers may start at the same
         time.

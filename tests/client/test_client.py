@@ -162,7 +162,7 @@ class TestMessages:
         room.settle()
         assert len(calls) == len(flushLoggedErrors(ZeroDivisionError)) == 2
 
-    def test_refusedHere(self, room: Room) -> None:
+    def test_refusedByClient(self, room: Room) -> None:
         """
         A publish that is too large, or would break the protocol, raises an error, and nothing is
         sent.
@@ -182,7 +182,7 @@ class TestMessages:
         client.publish(b"a", b"x" * 1000)
         assert room.result(client.flush()) is None
 
-    def test_refusedThere(self, room: Room) -> None:
+    def test_refusedByServer(self, room: Room) -> None:
         """An error of the server is passed to the callback."""
         client = room.client()
         client.publish(b"$GR.x")

@@ -345,7 +345,7 @@ class TestTheEnd:
         [reason] = call.events
         assert str(reason) == "ours"
 
-    def test_nobodyThere(self) -> None:
+    def test_closeBeforeConnection(self) -> None:
         """Closing before the connection is open is harmless, and leaves no timer."""
         clock = Clock()
         protocol = ServerConnection(clock, ConnectionTerms(ConnectOptions()), Listener())

@@ -268,7 +268,7 @@ class TestLogin:
         _, wire = self.greeted(lambda hello: fail(errors.Unauthorized("no")))
         assert wire.ask(b"P") == DENIED
 
-    def test_guestLater(self) -> None:
+    def test_guestWaitsForAnswer(self) -> None:
         """Input of a guest is handled after the authorizer has answered."""
         grant: Deferred[Grant] = Deferred()
         _, wire = self.greeted(lambda hello: grant)
@@ -389,7 +389,7 @@ class TestReauthorizing:
     @pytest.mark.parametrize(
         ("grant", "told"), [(Grant("A", "me"), b""), (Grant(), b""), (Grant(user="other"), DENIED)]
     )
-    def test_somebodyElse(self, grant: Grant, told: bytes) -> None:
+    def test_otherUser(self, grant: Grant, told: bytes) -> None:
         """
         A client whose new grant is of another user is disconnected. As with nats-server, it gets no
         error if the account differs, or if it becomes a guest.
@@ -400,7 +400,7 @@ class TestReauthorizing:
         wire.session.reauthorize()
         assert (wire.receive(), bool(wire.closed)) == (told, True)
 
-    def test_nobodyBecomesSomebody(self) -> None:
+    def test_userIsAdded(self) -> None:
         """
         A client without a user stays connected only if its new grant is of a user of the same
         account.

@@ -388,7 +388,7 @@ class TestLimits:
         assert wire.receive().endswith(b"bye: Stale Connection\n")
 
     def test_full(self) -> None:
-        """A client beyond the connection limit gets that error."""
+        """A client beyond the connection limit gets the dialect's line for the error."""
         world = Dialects(Settings(max_connections=1))
         world.member()
         assert world.dial().receive() == b"bye: Maximum Connections Exceeded\n"

@@ -100,7 +100,7 @@ class TestAuthorization:
         assert answer == b'-ERR \'Permissions Violation for Subscription to "a" (sid "1")\'\r\n'
         assert client.ask(b"PUB a 1\r\nx\r\nPUB b 1\r\ny\r\n") == b"MSG b 2 1\r\ny\r\n"
 
-    def test_permissionIsThere(self) -> None:
+    def test_newPermission(self) -> None:
         """A reload may permit a subscription that was denied before."""
         host = Host(USERS).start()
         client = host.client(HELLO)

@@ -135,7 +135,7 @@ class TestResponses:
         denied = b"-ERR 'Permissions Violation for Publish to \"_INBOX.a\"'\r\n"
         assert told(rules, b"_INBOX.a") == denied
 
-    def test_besides(self) -> None:
+    def test_answersAndSubjects(self) -> None:
         """
         Answers are permitted in addition to other subjects, and publishes to those are not counted
         as answers.
@@ -167,7 +167,7 @@ class TestTracker:
         assert not tracker.allows(b"a")
         assert len(tracker) == 0
 
-    def test_askedAgain(self) -> None:
+    def test_secondRequest(self) -> None:
         """A new request with the same reply subject may be answered again."""
         time = Time()
         tracker = ReplyTracker(ResponsePermission(1, 10), time)

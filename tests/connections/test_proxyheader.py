@@ -35,7 +35,7 @@ def read(*pieces: bytes) -> tuple[ProxiedPeer | None, bytes | None]:
 @pytest.mark.parametrize("size", [1, 7, 1000])
 @pytest.mark.parametrize("given", [*NAMED, *UNNAMED])
 def test_pieces(given: bytes, size: int) -> None:
-    """A header is read in any pieces, and no byte beyond its end."""
+    """A header may come in pieces of any size, and the bytes after it are passed on."""
     data = given + HELLO
     pieces = [data[start : start + size] for start in range(0, len(data), size)]
     peer, rest = read(*pieces)

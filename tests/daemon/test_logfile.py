@@ -338,7 +338,7 @@ class TestSyslog:
             output.write("WRN", "c\n")
         assert (tmp_path / "log").read_text() == "c\n"
 
-    def test_notThere(self) -> None:
+    def test_unreachableDaemon(self) -> None:
         """A daemon that cannot be reached is an error, and the log stays where it is."""
         with socket(AF_INET, SOCK_STREAM) as closed:
             closed.bind(("127.0.0.1", 0))

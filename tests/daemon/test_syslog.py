@@ -114,7 +114,7 @@ class TestRemote:
         output.close()
 
     @pytest.mark.parametrize("url", ["tcp://127.0.0.1:%d", "unix:///nowhere/%d"])
-    def test_notThere(self, url: str) -> None:
+    def test_unreachableDaemon(self, url: str) -> None:
         """A daemon that cannot be reached is an error."""
         with socket.socket() as bound:
             bound.bind(("127.0.0.1", 0))

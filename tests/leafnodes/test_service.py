@@ -260,7 +260,7 @@ class TestReload:
             host.reload(after)
         assert host.broker.settings.leafnodes == settingsOf(TEXT % before).leafnodes
 
-    def test_fromNothing(self) -> None:
+    def test_firstRemotes(self) -> None:
         """A reload may add remotes to a broker without any."""
         host = Host("port: 4222, server_name: n1, accounts { A {}, B {} }").start()
         text = "port: 4222, server_name: n1, accounts { A {}, B {} }\nleafnodes { %s }"

@@ -122,7 +122,7 @@ class TestNoAnswer:
         assert isinstance(outcome[0], Unauthorized)
         assert "not received in time" in str(outcome[0])
 
-    def test_nobodyThere(self) -> None:
+    def test_serviceDoesNotRun(self) -> None:
         """A login fails at once if no service subscribes to the requests."""
         [denied] = ask(CalloutWorld("AUTH"))
         assert isinstance(denied, Unauthorized)

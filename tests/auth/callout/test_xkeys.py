@@ -81,7 +81,7 @@ class TestSealing:
     """Sealing and opening."""
 
     @given(st.binary(max_size=200))
-    def test_thereAndBack(self, data: bytes) -> None:
+    def test_sealAndOpen(self, data: bytes) -> None:
         """The recipient opens a text that was sealed with its key."""
         ours, theirs = CurveKeys(b"\1" * 32), CurveKeys(b"\2" * 32)
         assert theirs.open(ours.seal(data, TWO, os.urandom), ONE) == data

@@ -186,7 +186,10 @@ class TestLogin:
             ]
 
     def test_expires(self, broker: OperatorBroker) -> None:
-        """A user whose JWT expires is disconnected with that error, and no other user is."""
+        """
+        A user whose JWT expires is disconnected with C{User Authentication Expired}, and no other
+        user is.
+        """
         user, _ = broker.login(ONE.user(USER, exp=10), USER)
         other, _ = broker.login(ONE.user(USER), USER)
         broker.advance(9)
@@ -214,7 +217,9 @@ class TestUpdates:
     """JWTs that change while the broker runs."""
 
     def test_revoked(self, broker: OperatorBroker) -> None:
-        """A revoked user is disconnected with that error, and other users are not."""
+        """
+        A revoked user is disconnected with C{User Authentication Revoked}, and other users are not.
+        """
         user, _ = broker.login(ONE.user(USER), USER)
         other, _ = broker.login(ONE.user(USER, iat=1_700_000_001), USER)
         answer = update(broker, ONE, ONE.jwt({"revocations": {USER.key: 1_700_000_000}}))
@@ -282,7 +287,9 @@ class TestUpdates:
         assert user.request(pub("a", b"12")) == b"-ERR 'Maximum Payload Violation'\r\n"
 
     def test_accountExpires(self, memory: Memory) -> None:
-        """When an account expires, its users are disconnected with that error."""
+        """
+        When an account expires, its users are disconnected with C{Account Authentication Expired}.
+        """
         memory.texts[ONE] = ONE.jwt(exp=10)
         with memory.start() as broker:
             user, _ = broker.login(ONE.user(USER), USER)

@@ -246,7 +246,7 @@ def test_info(both: Both) -> None:
 
 
 def test_userExpires(both: Both) -> None:
-    """A user whose JWT expires is disconnected with that error."""
+    """A user whose JWT expires is disconnected with C{User Authentication Expired}."""
     peers = [Peer(server) for server in both.servers]
     text = ONE.user(USER, exp=int(time.time()) + 2)
     assert [peer.login(text, USER) for peer in peers] == ["", ""]

@@ -206,7 +206,8 @@ class TestLive:
 
     def test_revoked(self, both: Both) -> None:
         """
-        A revoked user is disconnected with that error and denied later, and the other user stays.
+        A revoked user is disconnected with C{User Authentication Revoked} and denied later, and the
+        other user stays.
         """
         account = Account(OPERATOR)
 
@@ -305,7 +306,10 @@ class TestLive:
         assert both.compare(play) == ("news.today", b"hi")
 
     def test_expires(self, both: Both) -> None:
-        """When the account's JWT expires, its users are disconnected with that error."""
+        """
+        When the account's JWT expires, its users are disconnected with C{Account Authentication
+        Expired}.
+        """
         account = Account(OPERATOR)
         text = account.jwt(exp=int(time.time()) + 2)
         worlds = [World(server, account, text) for server in both.servers]

@@ -103,7 +103,7 @@ def test_requests(tmp_path: Path) -> None:
 
 
 def test_clustersAndGateways(tmp_path: Path) -> None:
-    """A cluster of workers and nats-servers exchanges messages with one of nats-servers."""
+    """A cluster of workers and nats-servers exchanges messages with a cluster of nats-servers."""
     host = made(tmp_path, NAME, HOST + cluster([]) + gateway("C"), isHost=True)
     with running(host):
         beside = made(tmp_path, "beside", cluster([routePort(host)]) + gateway("C"))
