@@ -263,7 +263,7 @@ class PostgresServer:
         return f"test {os.getpid()} {next(_numbers)}"
 
     def execute(self, schema: str, statement: str, *arguments: Any) -> list[tuple[Any, ...]]:
-        """Run a statement in a schema, beside its other users."""
+        """Run a statement in a schema, over a connection of its own."""
         with self.connect() as connection:
             connection.execute(f'SET search_path TO "{schema}"')
             cursor = connection.execute(statement, arguments, binary=True)

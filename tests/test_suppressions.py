@@ -93,7 +93,10 @@ def test_reasonsAreNeeded() -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_handlers(module: str) -> None:
-    """A handler of every exception raises it, logs it, or has a comment with the reason."""
+    """
+    A handler that catches every exception raises or logs the exception, or has a comment with the
+    reason.
+    """
     text = source(module)
     lines = text.split("\n")
     silent = [

@@ -73,7 +73,9 @@ _MARK = "walkthrough-status"
 
 
 class Stumbled(AssertionError):
-    """A step has another result than the document shows. The text begins with the line."""
+    """
+    A step has another result than the document shows. The message begins with the line number.
+    """
 
 
 @dataclass(frozen=True)

@@ -560,7 +560,7 @@ class TestFailures:
         peer.world.advance(3.0)
         assert peer.world.clock.getDelayedCalls() == []
 
-    def test_afterwards(self) -> None:
+    def test_lostAfterHandshake(self) -> None:
         """A connection that is lost after the handshake counts as closed by the client."""
         peer = Peer(Begin.AFTER_INFO)
         peer.receive()

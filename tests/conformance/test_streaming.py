@@ -84,7 +84,7 @@ class TestConnecting:
         assert wire.fields(DISCOVER, ME) == {**self.WELCOME, 7: PINGS.encode()}
 
     def test_protocol0(self, wire: Wire) -> None:
-        """A client of protocol 0 gets no ping settings, but the protocol of the server."""
+        """A client of protocol 0 gets the number of the server's protocol, and no ping settings."""
         assert wire.fields(DISCOVER, {1: "me", 2: "me.beats"}) == self.WELCOME
 
     def test_noConnectionID(self, wire: Wire) -> None:

@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     A folder with the documented plugin, a plugin that returns text instead of an authorizer, a
     first program, and one that uses text as another type. Each checker reads all four at once,
-    because most of the time goes to the package.
+    because it needs most of the time for the package.
     """
     made = tmp_path_factory.mktemp("checked")
     for name, text, right, wrong in (

@@ -265,7 +265,7 @@ class TestMessages:
         hub.send(b"LMSG foo | q 2\r\nhi\r\n")
         assert (hub.lines(), member.got) == (lines, [])
 
-    def test_afterwards(self) -> None:
+    def test_disconnectedLeafnode(self) -> None:
         """A message for a disconnected leafnode is dropped."""
         broker = Broker()
         wire = broker.spoke()

@@ -200,7 +200,7 @@ class TestEnd:
         assert any("Internal failure" in line for line in lines)
         assert len(flushLoggedErrors(RuntimeError)) == 1
 
-    def test_afterwards(self) -> None:
+    def test_inputAfterTheEnd(self) -> None:
         """Input after the end of a link is dropped."""
         node = Node()
         wire = node.joined()

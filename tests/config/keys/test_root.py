@@ -122,7 +122,7 @@ def test_known(path: str) -> None:
     assert find(path)
 
 
-def test_nothingElse() -> None:
+def test_unknownPath() -> None:
     """An unknown path is not in the tables."""
     assert not find("authorization.users[].bogus")
 
