@@ -4,6 +4,7 @@ Streams and consumers after a restart.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -144,6 +145,22 @@ def test_memoryConsumers(retention: str) -> None:
     assert stage.ask("STREAM.INFO.S")["state"]["messages"] == 2
     body = {"stream_name": "S", "config": {**memory, "filter_subject": "s.m"}}
     assert "error" not in stage.ask("CONSUMER.DURABLE.CREATE.S.m", body)
+
+
+def test_storedMemoryConsumer() -> None:
+    """A consumer in memory that an earlier version of the broker stored ends, too."""
+    stage = ApiStage()
+    stage.make()
+    config = {"name": "m", "durable_name": "m", "ack_policy": "explicit"}
+    stage.ask("CONSUMER.DURABLE.CREATE.S.m", {"stream_name": "S", "config": config})
+    key, _ = consumerKeys("S", "m")
+    states = stage.jetstream.states
+    kept = json.loads(stage.wait(states.load())[key])
+    kept["config"]["mem_storage"] = True
+    stage.wait(states.put(key, json.dumps(kept).encode()))
+    restarted(stage)
+    assert not stage.ask("CONSUMER.NAMES.S")["consumers"]
+    assert key not in stage.wait(stage.jetstream.states.load())
 
 
 def test_lastMemoryConsumer() -> None:
