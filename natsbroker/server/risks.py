@@ -58,8 +58,8 @@ NOBODY_MAPPED = 'verify_and_map lets nobody in: "authorization" has no users for
 NOBODY_KNOWN = "verify_cert_and_check_known_urls lets nobody in: there are no URLs of other servers"
 
 NO_PASSWORDS = (
-    "whoever names one of these users is let in, because they have no password: {}; give them "
-    "passwords or nkeys, or let certificates name them (verify_and_map)"
+    "every client that names one of these users is let in, because they have no password: {}; "
+    "give them passwords or nkeys, or let certificates name them (verify_and_map)"
 )
 
 HASH_UNSAID = (

@@ -148,7 +148,7 @@ ANNA = "users: [ {user: anna}, {user: bob, password: p} ]"
     ],
 )
 def test_noPassword(text: str, isReported: bool) -> None:
-    """Users whom anybody can name are reported, unless somebody else decides about them."""
+    """Users that every client can name are reported, unless somebody else decides about them."""
     settings = settingsOf(f"{LOCAL}, {text}")
     warning = NO_PASSWORDS.format("anna")
     assert (warning in [message for _, message in risksIn(settings)]) == isReported
