@@ -126,8 +126,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
                 return self.commitGroup(first)
             self._fail(jobs, failure)
             return False
-        self.tell(self.owner.committed, self._committed(transaction, jobs, gone))
-        self._note(transaction)
+        self._announce(transaction, self._committed(transaction, jobs, gone))
         self._makeRoom()
         return True
 
@@ -318,8 +317,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
 
     def _commitBacklog(self) -> None:
         transaction, gone = self._commit([])
-        self.tell(self.owner.committed, self._committed(transaction, [], gone))
-        self._note(transaction)
+        self._announce(transaction, self._committed(transaction, [], gone))
 
     def _commit(self, jobs: list[Job]) -> tuple[LMDBTransaction, list[int]]:
         """Commit a transaction. Return it, and the dropped logs of which nothing is left."""
@@ -418,22 +416,24 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
             logs[identity] = log
         return logs if known <= MOST_KNOWN else {}
 
-    def _note(self, transaction: LMDBTransaction) -> None:
-        """
-        Note the commit beside the database. If that fails, the commit is valid, but no more are
-        accepted. A commit without changes has the generation of the next one, which may not be
-        noted yet.
-        """
-        opened = self._opened
-        if transaction.generation <= opened.generation:
-            self._noteGeneration(transaction.generation)
+    def _announce(self, transaction: LMDBTransaction, outcome: LMDBCommit) -> None:
+        """Tell the reactor of a valid commit. No more are accepted if it cannot be noted."""
+        failure = None
         try:
-            marks = opened.marks
-            if forgotten := self._unmarked & marks.logs.keys():
-                marks.write(opened.mark, {}, forgotten)
+            # First, because after a power cut a mark may bring back a log that is gone.
+            self._opened.marks.forget(self._opened.mark, self._unmarked)
             self._unmarked.clear()
-        except OSError as failure:
+        except OSError as error:
+            failure = error
+        self.tell(self.owner.committed, outcome)
+        if failure is not None:
             self._fail([], failure)
+        self._note(transaction)
+
+    def _note(self, transaction: LMDBTransaction) -> None:
+        """A commit without changes has the next one's generation, which may not be noted yet."""
+        if transaction.generation <= self._opened.generation:
+            self._noteGeneration(transaction.generation)
 
     def _noteGeneration(self, generation: int) -> None:
         """Note the last commit, or frame of the journal. If that fails, no more are accepted."""
@@ -491,6 +491,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
             if not self._backlog.isEmpty:
                 transaction, gone = self._commit([])
                 self._committed(transaction, [], gone)
+                self._opened.marks.forget(self._opened.mark, self._unmarked)
                 self._note(transaction)
             self._opened.endChanges()
         except (lmdb.Error, OSError, StoreError) as failure:

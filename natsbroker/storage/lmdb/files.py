@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from struct import Struct, error
@@ -206,6 +206,11 @@ class Marks:
         if beyond:
             more = {key: Mark(rows[key].name, rows[key].last + RESERVED) for key in beyond}
             self.write(mark, more)
+
+    def forget(self, mark: bytes, gone: Set[int]) -> None:
+        """Leave out logs that are gone, durably."""
+        if forgotten := self.logs.keys() & gone:
+            self.write(mark, {}, forgotten)
 
     def beyond(self, rows: Mapping[int, StoredRow]) -> list[int]:
         """The logs that are about to write further than is stored durably."""

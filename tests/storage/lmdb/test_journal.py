@@ -23,7 +23,7 @@ from natsbroker import hot
 from natsbroker.interfaces.records import Retention, StoreFailed, StoreFull, SubjectTally
 from natsbroker.storage.committing import Holder
 from natsbroker.storage.grouping import ALONE
-from natsbroker.storage.lmdb.files import Commits, Mark, Marks
+from natsbroker.storage.lmdb.files import Commits, Mark, Marks, writeWhole
 from natsbroker.storage.lmdb.journal import (
     LARGEST_FRAME,
     Journal,
@@ -816,6 +816,27 @@ def test_noSpaceForJournal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     reactor.wait(log.append([(b"s", b"", EXPECTED[0], 0)]))
     reactor.wait(store.close())
     assert _contents(path.parent, "a")[1] == EXPECTED[:1]
+
+
+def test_droppedHasNoMark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    When a log is said to be dropped, nothing names it any more: after a power cut, a store whose
+    last commit is missing makes all logs again that have a mark.
+    """
+
+    def slowly(path: Path, data: bytes) -> None:
+        time.sleep(0.05)  # So that an answer that does not wait is first.
+        writeWhole(path, data)
+
+    reactor = PumpedReactor()
+    store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
+    for name in ("kept", "dropped"):
+        log: Any = reactor.wait(store.open(name))
+        reactor.wait(log.append([(b"s", b"", b"x", 0)]))
+    monkeypatch.setattr("natsbroker.storage.lmdb.files.writeWhole", slowly)
+    reactor.wait(store.drop("dropped"))
+    assert set(Marks.read(tmp_path / "store").newest()) == {"kept"}
+    reactor.wait(store.close())
 
 
 def test_marks(tmp_path: Path) -> None:
