@@ -16,6 +16,7 @@ import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, LogGone
@@ -27,15 +28,24 @@ from natsbroker.wire.headers import Headers
 #: Statuses: of the end of an answer, of no message, and of a request that nobody answers.
 _END, _NOT_FOUND, _NOBODY = 204, 404, 503
 
-_LINES = (
-    rb"\r\nNats-Stream: (?P<stream>[^\r\n]*)\r\nNats-Subject: (?P<subject>[^\r\n]*)\r\n"
+_HEAD = (
+    rb"NATS/1\.0(?P<own>%b)\r\nNats-Stream: %b\r\nNats-Subject: (?P<subject>[^\r\n]*)\r\n"
     rb"Nats-Sequence: (?P<seq>\d+)\r\nNats-Time-Stamp: (?P<time>[^\r\n]+)\r\n"
     rb"Nats-Num-Pending: \d+\r\nNats-Last-Sequence: \d+\r\n\r\n"
 )
-_METADATA = re.compile(rb"NATS/1\.0(?P<own>.*)%b" % _LINES, re.S)
 
-#: The same where its publisher put nothing there: most messages, and found at once.
-_BARE = re.compile(rb"NATS/1\.0(?P<own>)%b" % _LINES)
+#: The headers of a message of any stream.
+_METADATA = re.compile(_HEAD % (b".*", b"[^\r\n]*"), re.S)
+
+
+@lru_cache
+def _patternsOf(stream: bytes) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    """
+    The headers of a message of one stream, first without headers of its publisher: most messages
+    have none, and are found at once.
+    """
+    name = re.escape(stream)
+    return re.compile(_HEAD % (b"", name)), re.compile(_HEAD % (b".*", name), re.S)
 
 
 def fetch(
@@ -52,7 +62,7 @@ def fetch(
     @return: messages, and whether the stream ends behind them; C{None} for messages of a mirror.
     """
     rows = MessageRows([], [], [], [], [])
-    stream = subject.rpartition(".")[2].encode("utf-8")
+    bare, own = _patternsOf(subject.rpartition(".")[2].encode("utf-8"))
     isMirror = False
     fields: dict[str, Any] = {"seq": start, "batch": count, "max_bytes": size}
     if pattern:
@@ -62,12 +72,14 @@ def fetch(
     while True:
         headerLength, body = connection.answer(reply, subject)
         head = body[:headerLength]
-        match = _BARE.fullmatch(head) or _METADATA.fullmatch(head)
+        match = bare.fullmatch(head) or own.fullmatch(head)
         if match is None:
-            isEnd = _isEnd(head, subject)
-            return None if isMirror else (rows, isEnd)
-        own, origin, name, digits, time = match.groups()
-        isMirror = isMirror or origin != stream
+            match = _METADATA.fullmatch(head)
+            if match is None:
+                isEnd = _isEnd(head, subject)
+                return None if isMirror else (rows, isEnd)
+            isMirror = True
+        ofPublisher, name, digits, time = match.groups()
         seq = int(digits)
         if seq <= last:
             raise DataSourceError(f"{subject} gave sequence {seq} after {last}")
@@ -75,7 +87,7 @@ def fetch(
         rows.seqs.append(seq)
         rows.subjects.append(name)
         rows.times.append(time)
-        rows.heads.append(own)
+        rows.heads.append(ofPublisher)
         rows.payloads.append(body[headerLength:])
 
 
