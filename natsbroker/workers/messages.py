@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 CLIENTS = "client"
 """The listener for clients, beside which others have their configuration keys as names."""
 
+FIRST = 1
+"""The number of the worker that has what cannot be shared, as NATS Streaming."""
+
 
 @dataclass(frozen=True, slots=True)
 class Start:

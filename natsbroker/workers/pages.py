@@ -34,6 +34,7 @@ from natsbroker.monitoring.queries import DEFAULT_LIMIT, Query, integer, text
 from natsbroker.runtime.process import ProcessUsage
 from natsbroker.system.subsz import SubscriptionQuery
 from natsbroker.workers.merging import Document, merged, mergedSeries
+from natsbroker.workers.messages import FIRST
 
 _STEP = 4096
 """The connections that one step puts in order."""
@@ -156,8 +157,10 @@ class WorkerPages(MonitoringModel):
         return MergedAnswer(self._firstOf(path[len(self.basePath) :], query))
 
     def _firstOf(self, path: str, query: Query) -> Generator[Pause, None, Any]:
-        answers = yield from _outcome(self._questions.pages(path, lambda worker: query))
-        raise WholeAnswer(answers[min(answers)] if answers else _nobody())
+        # Another worker has no such page, and does not speak for the first one.
+        asking = self._questions.pages(path, lambda worker: query if worker == FIRST else None)
+        answers = yield from _outcome(asking)
+        raise WholeAnswer(answers.get(FIRST) or _nobody())
 
     def _documents(
         self, path: str, queryFor: Callable[[int], Query | None]

@@ -16,10 +16,8 @@ from natsbroker.server.builtin import withBuiltIn
 from natsbroker.workers.listeners import withPorts
 from natsbroker.workers.messages import (
     CLIENTS,
+    FIRST,
 )
-
-FIRST = 1
-"""The number of the worker that has what cannot be shared, as NATS Streaming."""
 
 SHARED = ("lmdb", "postgres", "postgresql")
 """The stores of JetStream whose streams workers share out; others are in the first one alone."""

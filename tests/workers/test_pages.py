@@ -262,6 +262,14 @@ def test_ofOneWorker() -> None:
     assert Workers(unknown, unknown).get("/nothing") == (404, "404 page not found\n")
 
 
+def test_firstSilent() -> None:
+    """No other worker says that there is no such page while the first one does not answer."""
+    workers = Workers(inJSON({}), WorkerAnswer(404, PLAIN, b"404 page not found\n"))
+    del workers.answers[1]
+    status, document = workers.get("/streaming/serverz")
+    assert (status, document["error"]) == (503, "no worker answers")
+
+
 def test_live() -> None:
     """The live page and its files come from the parent."""
     workers = Workers()
