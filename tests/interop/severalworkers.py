@@ -34,6 +34,8 @@ NOT_APPLICABLE: dict[str, str] = {
     "workers/": "it starts several workers by itself",
     "auth/test_pluggable.py::TestHTTPS::test_login": _PLUGIN,
     "auth/test_pluggable.py::TestHtpasswd::test_login": _PLUGIN,
+    "browser/test_livepage.py::test_overview": _MEMBERS + ", which are counted",
+    "browser/test_livepage.py::test_links": _MEMBERS + ", which are counted",
     "cluster/test_classic.py": _REFUSED + "cluster.dialect",
     "cluster/test_links.py": _MEMBERS + "; workers find each other around a link that is cut",
     "cluster/test_mixed.py::test_restart": _MEMBERS + "; the next port may be taken by another",
