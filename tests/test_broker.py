@@ -356,6 +356,7 @@ class TestStarting:
             "leafnodes": [],
             "gateway": [],
             "websocket": [],
+            "mqtt": [],
         }
 
     def test_lines(self) -> None:

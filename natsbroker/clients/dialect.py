@@ -7,7 +7,6 @@ its dialect encodes every message for it.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -19,6 +18,7 @@ from zope.interface import implementer
 
 from natsbroker import errors
 from natsbroker.clients.context import AuthorizerSource, ClientContext, ListenerContext
+from natsbroker.clients.dialectinput import OPERATION, DialectInput
 from natsbroker.clients.protocol import ClientProtocol
 from natsbroker.clients.session import ClientSession
 from natsbroker.config.model import Settings
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
 
 #: Makes the dialect of a client, by its session.
 DialectMaker = Callable[[Any], Any]
-
-#: The operation under which the session passes everything to the dialect.
-_OPERATION = -1
 
 
 @implementer(IClientDialect, IClientEvents)
@@ -93,56 +90,6 @@ class ClientDialect:
 
     def closed(self, reason: str) -> None:
         pass
-
-
-class DialectInput:
-    """
-    The decoder of a client with a dialect, with the counters and limits of a NATS decoder.
-
-    @ivar dialect: set once the session is made.
-    @ivar isHeld: whether no operation is to be taken.
-    """
-
-    def __init__(self, maxControlLine: int, maxPayload: int) -> None:
-        self.dialect: Any = None
-        self.isHeld = False
-        self.heard = 0.0
-        self.messages = self.messageBytes = 0
-        self.maxControlLine = maxControlLine
-        self.maxPayload = maxPayload
-        self.authorized = self.announce = self.headers = False
-        self._chunks: deque[bytes] = deque()
-        self._unused = 0
-
-    def append(self, data: bytes) -> None:
-        self._chunks.append(bytes(data))
-
-    def next(self) -> tuple[int, Any] | None:
-        try:
-            operation = self._read()
-        except ValueError:
-            return ops.FAULT, errors.UNKNOWN_OPERATION
-        return None if operation is None else (_OPERATION, operation)
-
-    def _read(self) -> Any:
-        """
-        The next operation; C{None} if more input is needed.
-
-        @raise ValueError: if an operation is too long.
-        """
-        while not self.isHeld:
-            operation = self.dialect.next()
-            if operation is not None:
-                self._unused = 0
-                return operation
-            if 0 <= self.maxPayload < self._unused - self.maxControlLine:
-                raise ValueError("an operation is too long")
-            if not self._chunks:
-                return None
-            chunk = self._chunks.popleft()
-            self._unused += len(chunk)
-            self.dialect.feed(chunk)
-        return None
 
 
 @implementer(IClientSession)
@@ -372,8 +319,8 @@ class DialectSession(ClientSession):
             error = replace(error, reason=errors.UNKNOWN_OPERATION.reason)
         super().close(error, *arguments, abort=abort)
 
-    _operations = {_OPERATION: _operate, ops.FAULT: close}
-    _early = frozenset({_OPERATION, ops.FAULT})
+    _operations = {OPERATION: _operate, ops.FAULT: close}
+    _early = frozenset({OPERATION, ops.FAULT})
 
 
 class DialectContext(ListenerContext):

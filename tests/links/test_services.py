@@ -28,7 +28,13 @@ ALL = """
     websocket { listen: "127.0.0.1:8080", no_tls: true }
 """
 
-NOWHERE: dict[str, list[str]] = {"cluster": [], "leafnodes": [], "gateway": [], "websocket": []}
+NOWHERE: dict[str, list[str]] = {
+    "cluster": [],
+    "leafnodes": [],
+    "gateway": [],
+    "websocket": [],
+    "mqtt": [],
+}
 
 
 def links(text: str) -> Links:
@@ -43,7 +49,7 @@ def test_brokerWithoutLinks() -> None:
     """A broker without links has no listener for them, and its INFO shows none."""
     registry = links('listen: "127.0.0.1:4222"')
     assert (
-        list(registry) == [] and [registry.find(kind.name) for kind in registry.kinds] == [None] * 4
+        list(registry) == [] and [registry.find(kind.name) for kind in registry.kinds] == [None] * 5
     )
     assert registry.addresses() == NOWHERE
     assert (registry.clientInfo(), registry.countPeers()) == ({}, 0)
@@ -51,12 +57,13 @@ def test_brokerWithoutLinks() -> None:
 
 def test_everyKindListens() -> None:
     """Each configured kind of link listens, and is logged."""
-    registry = links(ALL)
+    registry = links(f'{ALL}\nmqtt {{ listen: "127.0.0.1:1883" }}')
     assert {name: len(urls) for name, urls in registry.addresses().items()} == {
         "cluster": 1,
         "leafnodes": 1,
         "gateway": 1,
         "websocket": 1,
+        "mqtt": 1,
     }
     assert registry.clientInfo()["cluster"] == "C1"
 
