@@ -180,7 +180,7 @@ class Attacked:
 
     def healthy(self) -> float:
         """The CPU seconds until C{/healthz} is answered."""
-        return self.fetched("/healthz", b'"status": "ok"')
+        return self.fetched("/healthz", b'{"status":"ok"}')
 
     def fetched(self, path: str, part: bytes) -> float:
         """
