@@ -192,7 +192,6 @@ class TestRoundabout:
         "name",
         [
             b"nats-trace-dest",
-            b"Nats-Schedule-Target",
             b"Nats-Stream-Source",
             b"Nats-Expected-Stream",
             b"traceparent",
@@ -206,6 +205,16 @@ class TestRoundabout:
         size = len(block)
         assert picky.ask(b"HPUB free %d %d\r\n%bx\r\n" % (size, size + 1, block)) == b""
         assert subjectsOf(a.receive()) == [b"free"]
+
+    def test_schedules(self, host: Host) -> None:
+        """A message is refused if its client may not publish to the target of its schedule."""
+        a, picky = host.client(hello("a")), host.client(hello("picky"))
+        a.ask(b"SUB free 1\r\n")
+        block = b"NATS/1.0\r\nNats-Schedule-Target: secret\r\n\r\n"
+        size = len(block)
+        answer = picky.ask(b"HPUB free %d %d\r\n%bx\r\n" % (size, size + 1, block))
+        assert answer == b"-ERR 'Permissions Violation for Publish to \"secret\"'\r\n"
+        assert a.receive() == b""
 
     def test_traces(self, host: Host) -> None:
         """
