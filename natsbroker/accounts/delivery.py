@@ -430,12 +430,13 @@ def _mayTake(subscription: hot.Subscription, message: Message) -> bool:
     subscriber: Any = subscription.subscriber
     origin: Any = message.origin
     cluster = clusterOf(subscriber)
-    if subscription.kind != Kind.HUB:
+    link = _linkBehind(subscription)
+    # The kind of the subscription of a hub that workers share is that of a spoke.
+    if getattr(link, "kind", None) != Kind.HUB:
         return not cluster or cluster != clusterIn(subscriber.grant.account, origin)
-    if cluster or getattr(origin, "kind", None) != Kind.HUB:
-        return not cluster or cluster != clusterOf(origin)
-    account: str = _linkBehind(subscription).grant.account
-    return bool(clusterOf(origin)) or account == origin.grant.account
+    if getattr(origin, "kind", None) == Kind.HUB and not (link.isNamed or origin.isNamed):
+        return bool(link.grant.account == origin.grant.account)
+    return not cluster or cluster != clusterOf(origin)
 
 
 def nearest(members: list[hot.Subscription]) -> list[hot.Subscription]:

@@ -224,18 +224,20 @@ class Shadows:
     ) -> hot.Subscription:
         """
         Make the shadow of a leafnode, which is a link in the other account too. It gets each
-        message once, with its queue groups, and from the lane if names are unchanged.
+        message once, with its queue groups, and from the lane if names are unchanged. The lane
+        cannot compare the accounts of hubs that only a substitute name tells apart.
         """
         leafnode, renaming = original.subscriber, imported.renaming
         key = id(leafnode), None if renaming.keeps else imported
         link = self._links.get(key)
         if link is None:
-            isHub = original.kind == Kind.HUB
+            isHub = getattr(leafnode, "kind", None) == Kind.HUB
             link = self._links[key] = (
                 _ForeignLink(leafnode, isHub)
                 if renaming.keeps
                 else _RenamingLink(leafnode, isHub, renaming)
             )
+        isDirect = renaming.keeps and (not link.cluster or leafnode.isNamed)
         return hot.Subscription(
             imported.exporter,
             pattern,
@@ -243,7 +245,7 @@ class Shadows:
             original.kind,
             link,
             original.tag,
-            original.outbox if renaming.keeps else None,
+            original.outbox if isDirect else None,
             _RenamedPermissions(original, renaming),
             original.weight,
         )

@@ -171,6 +171,7 @@ class LeafLink(Link):
         self.outbox.headers = headers and not self.leafs.settings.no_header_support
         target = leafAccount(self, self.kind, encoded(self._group), grant, self._describe)
         cluster = encoded(self.cluster)
+        target.isNamed = bool(cluster)
         isTracing = self.outbox.headers and self.protocol >= TRACING_PROTOCOL
         target.tracePeer = TracePeer(LEAF, self.number, self.remoteName, isTracing)
         loopSubject = self.leafs.loopSubjectOf(grant.account)

@@ -49,7 +49,8 @@ class LeafAccount:
     """
     The peer's account: the target of messages to it, and the origin of messages from it.
 
-    @ivar cluster: the peer's; empty for none.
+    @ivar cluster: the peer's, or a name that stands for it; empty for none.
+    @ivar isNamed: whether the peer itself has the name of a cluster.
     @ivar grant: the permissions of messages from there.
     @ivar replies: the requests that may be answered; C{None} if answers need no request.
     @ivar tracePeer: the peer in traces.
@@ -62,6 +63,7 @@ class LeafAccount:
     describe: Callable[[], ClientInfo]
     replies: ReplyTracker | None = None
     tracePeer: TracePeer = FOREIGN
+    isNamed: bool = False
     prefix: bytes = field(default=b"", init=False)
 
     @property

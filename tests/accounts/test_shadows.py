@@ -289,6 +289,7 @@ class LeafRecorder(LinkRecorder):
         self.grant = Grant(account)
         self.kind = kind
         self.cluster = cluster
+        self.isNamed = bool(cluster)
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
         self.got.append((message.subject, queues))

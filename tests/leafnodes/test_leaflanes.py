@@ -242,14 +242,18 @@ def test_streamSubject() -> None:
 @pytest.mark.parametrize("ours", [b"ev.>", b"from.ev.>"])
 @pytest.mark.parametrize("isHub", [False, True])
 @pytest.mark.parametrize("clusters", [("E", "E"), ("", ""), ("E", "F")])
-def test_imported(names: Any, ours: bytes, isHub: bool, clusters: tuple[str, str]) -> None:
+@pytest.mark.parametrize("sharesHubs", [False, True])
+def test_imported(
+    names: Any, ours: bytes, isHub: bool, clusters: tuple[str, str], sharesHubs: bool
+) -> None:
     """
     A leafnode of an account that imports a stream receives messages of another leafnode of its
     cluster in the exporting account, with the lane and without. A hub receives them only if it is
-    of another cluster, and no one receives its own messages.
+    of another cluster, also if workers share it, and no one receives its own messages.
     """
     with using(names):
         broker = Broker()
+        broker.leafs.sharesHubs = sharesHubs
         accounts = broker.buses.accounts
         accounts["B"].importStreams([ImportedStream(accounts["A"], Renaming(b"ev.>", ours))])
         ends = []
