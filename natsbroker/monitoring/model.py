@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import Any
 
@@ -48,11 +48,14 @@ class MonitoringModel:
             return textAnswer(400, str(refusal))
 
     def _index(self, query: Query) -> Answer:
-        paths = [escape(self.basePath + path) for path in self.pages if path != "/"]
+        return Answer(200, HTML, iter([self._listOf(self.pages)]))
+
+    def _listOf(self, pages: Iterable[str]) -> bytes:
+        paths = [escape(self.basePath + path) for path in pages if path != "/"]
         links = "".join(f'<li><a href="{path}">{path}</a></li>\n' for path in paths)
         version = escape(self._version)
         page = (
             '<!DOCTYPE html>\n<html lang="en">\n<head><title>natsbroker</title></head>\n<body>\n'
             f"<h1>natsbroker {version}</h1>\n<ul>\n{links}</ul>\n</body>\n</html>\n"
         )
-        return Answer(200, HTML, iter([page.encode("utf-8")]))
+        return page.encode("utf-8")

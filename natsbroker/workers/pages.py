@@ -24,7 +24,7 @@ from natsbroker.clients.connz import Detail
 from natsbroker.clients.info import ServerInfo
 from natsbroker.clients.selection import Selection
 from natsbroker.config.model import Settings
-from natsbroker.monitoring.answers import JSON, PAUSE, Listing, Pause, bodyOf, compact
+from natsbroker.monitoring.answers import HTML, JSON, PAUSE, Listing, Pause, bodyOf, compact
 from natsbroker.monitoring.formats import instant, number, uptime
 from natsbroker.monitoring.healthz import HealthProblem, HealthQuery, healthReport
 from natsbroker.monitoring.livepage import livePage
@@ -124,6 +124,7 @@ class WorkerPages(MonitoringModel):
         self.metrics = Metrics()
         self.metrics.contributions.append(self._series)
         self.pages |= {
+            "/": self._allPages,
             "/live": livePage,
             "/varz": partial(self._page, "/varz", self._varz),
             "/connz": self._connz,
@@ -155,6 +156,14 @@ class WorkerPages(MonitoringModel):
         if answer is not None or not path.startswith(self.basePath):
             return answer
         return MergedAnswer(self._firstOf(path[len(self.basePath) :], query))
+
+    def _allPages(self, query: Query) -> Any:
+        return MergedAnswer(self._allPaths())
+
+    def _allPaths(self) -> Generator[Pause, None, Any]:
+        parts = yield from self._parts("paths")
+        paths = dict.fromkeys([*self.pages, *parts.get(FIRST, ())])
+        raise WholeAnswer(WorkerAnswer(_FINE, HTML, self._listOf(paths)))
 
     def _firstOf(self, path: str, query: Query) -> Generator[Pause, None, Any]:
         # Another worker has no such page, and does not speak for the first one.

@@ -30,6 +30,10 @@ def partsOf(broker: Broker) -> Mapping[str, Part]:
     def rows(names: Collection[str]) -> Generator[Pause, None, dict[str, Any]]:
         return {"account_statz": (yield from pages.accstatz.rows(names, True))}
 
+    def paths() -> Generator[Pause, None, list[str]]:
+        yield PAUSE
+        return list(pages.pages)
+
     def announce(advisory: Advisory) -> Generator[Pause, None, None]:
         yield PAUSE
         if broker.status is not None:
@@ -43,6 +47,7 @@ def partsOf(broker: Broker) -> Mapping[str, Part]:
         "statsz": lambda: pages.statsz.steps(sorted),
         "connections": pages.connz.ranks,
         "health": health,
+        "paths": paths,
         "metrics": pages.metrics.series,
         "jetstream": pages.jsz.ofAccount,
         "account": pages.accountz.ofAccount,

@@ -270,6 +270,15 @@ def test_firstSilent() -> None:
     assert (status, document["error"]) == (503, "no worker answers")
 
 
+def test_index() -> None:
+    """The list of pages has each page of the parent and of the first worker once."""
+    workers = Workers(paths=[["/", "/varz", "/streaming/serverz"], ["/", "/varz", "/other"]])
+    status, page = workers.get("/")
+    assert status == 200
+    assert page.count('href="/nats/varz"') == page.count('href="/nats/streaming/serverz"') == 1
+    assert "/other" not in page
+
+
 def test_live() -> None:
     """The live page and its files come from the parent."""
     workers = Workers()

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 
 from natsbroker.advisories import ShutdownStarted
 from natsbroker.clients.selection import Selection
-from natsbroker.monitoring.answers import complete
+from natsbroker.monitoring.answers import complete, textAnswer
 from natsbroker.monitoring.healthz import HealthQuery
 from natsbroker.monitoring.slices import Slices
 from natsbroker.workers.neighbours import GLANCE
@@ -60,6 +60,13 @@ def test_connections() -> None:
 def test_health() -> None:
     """The problems come with whether the worker has streams."""
     assert Stage().part("health", HealthQuery()) == (False, [])
+
+
+def test_paths() -> None:
+    """The paths include pages that were added to the broker's own."""
+    stage = Stage()
+    stage.host.broker.monitoring.pages["/more"] = lambda query: textAnswer(200, "")
+    assert {"/varz", "/more"} <= set(stage.part("paths"))
 
 
 def test_accounts() -> None:
