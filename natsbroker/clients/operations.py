@@ -32,6 +32,9 @@ _log = Logger(namespace="natsbroker.clients.session")
 #: The grant of a client that was not admitted.
 _NOBODY = Grant()
 
+#: The letters before the numbers of clients in the log, by their type, as in nats-server.
+_LETTERS = {"WEBSOCKET": "wid", "MQTT": "mid", "MQTT_WS": "mid_ws"}
+
 
 class ClientOperations(PeerSession):
     """
@@ -318,7 +321,7 @@ class ClientOperations(PeerSession):
         """The present name for the log, made only if the line is shown."""
         peer = self.peer
         options = self.options if self._isConnected else {}
-        letters = "wid" if peer.connectionType == "WEBSOCKET" else "cid"
+        letters = _LETTERS.get(peer.connectionType, "cid")
         return ClientLabel(
             peer.host, peer.port, self.cid, options, self.grant, letters, peer.forwardedFor
         )

@@ -100,6 +100,14 @@ def test_users(user: str, reason: ReasonCode) -> None:
     assert answer.reason is reason
 
 
+def test_label() -> None:
+    """The log shows clients of MQTT with the letters that nats-server has for them."""
+    broker = MQTTBroker()
+    broker.connect(clientID="c")
+    (session,) = broker.broker.clientContext.connections
+    assert str(session).startswith("127.0.0.1:50001 - mid:1 ")
+
+
 def test_ownLogin() -> None:
     """The block may have a login of its own, with a token or a user."""
     broker = MQTTBroker("authorization { token: t }")
