@@ -48,12 +48,13 @@ cdef struct Unread:
 
 cdef Py_ssize_t unframe(
     const unsigned char* source, Py_ssize_t size, char* target, Py_ssize_t* made, bint isMasked,
-    Unread* frame,
+    bint takesText, Unread* frame,
 ) noexcept nogil:
     """
     Copy the payload of the frames at the beginning, up to the first that is not for here. It is never
     longer than what it comes in.
 
+    @param takesText: whether frames of text are taken like binary ones.
     @return: how many bytes these frames are.
     """
     cdef Py_ssize_t place = 0, head, width, count, index
@@ -76,7 +77,9 @@ cdef Py_ssize_t unframe(
                 break
         if size - place < 2:
             break
-        if source[place] != (FRAME_FIN | FRAME_BINARY) and source[place] != (FRAME_FIN | FRAME_TEXT):
+        if source[place] != (FRAME_FIN | FRAME_BINARY) and not (
+            takesText and source[place] == (FRAME_FIN | FRAME_TEXT)
+        ):
             break
         if ((source[place + 1] & FRAME_MASKED) != 0) != isMasked:
             break
@@ -101,7 +104,9 @@ cdef Py_ssize_t unframe(
     return place
 
 
-def readFrames(bytearray data not None, bint isMasked, unsigned long long rest, uint32_t key):
+def readFrames(
+    bytearray data not None, bint isMasked, unsigned long long rest, uint32_t key, bint takesText,
+):
     """
     @param rest: how much of a frame is still to come.
     @param key: the mask of that.
@@ -116,7 +121,7 @@ def readFrames(bytearray data not None, bint isMasked, unsigned long long rest, 
     frame.key = key
     used = unframe(
         <const unsigned char*>PyByteArray_AS_STRING(data), size, PyBytes_AS_STRING(plain), &made,
-        isMasked, &frame,
+        isMasked, takesText, &frame,
     )
     return plain[:made], used, frame.rest, frame.key
 
@@ -152,7 +157,7 @@ cdef class FrameLane:
         target.makeRoom(size)
         source.start += unframe(
             <const unsigned char*>source.data + source.start, size, target.data + target.stop, &made,
-            self.isMasked, &self.frame,
+            self.isMasked, True, &self.frame,
         )
         target.came(made)
         size = source.stop - source.start

@@ -409,13 +409,16 @@ class DialectFactory(Factory):
         self._secured = _securedFactory(self, tls)
 
     def buildProtocol(self, addr: IAddress | None) -> ClientProtocol:
-        protocol: ClientProtocol
-        if self._secured is not None:
-            protocol = self._secured.buildProtocol(addr)
-        else:
-            protocol = DialectProtocol(self.context)
-            protocol.factory = self
+        if self._secured is None:
+            return self.protocolOver(self._connectionType)
+        protocol: ClientProtocol = self._secured.buildProtocol(addr)
         protocol.connectionType = self._connectionType
+        return protocol
+
+    def protocolOver(self, connectionType: str) -> ClientProtocol:
+        protocol = DialectProtocol(self.context)
+        protocol.factory = self
+        protocol.connectionType = connectionType
         return protocol
 
     def planReload(self, settings: Settings, tls: TLSSettings | None) -> Callable[[], None]:

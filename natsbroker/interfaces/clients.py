@@ -103,6 +103,16 @@ class IClientFactory(Interface):
     L{twisted.internet.interfaces.IProtocolFactory} too.
     """
 
+    def protocolOver(connectionType: str) -> Any:
+        """
+        Make a protocol for a client whose bytes another protocol carries, such as a WebSocket, and
+        encrypts if need be.
+
+        @param connectionType: as for L{natsbroker.interfaces.services.IBrokerHost.clientFactory},
+            in the place of that of the kind.
+        @return: a L{natsbroker.clients.protocol.ClientProtocol} without a transport.
+        """
+
     def planReload(settings: Any, tls: Any) -> Callable[[], None]:
         """
         Check other settings without changing anything; for

@@ -86,6 +86,10 @@ class MQTTService(ConnectionService):
     def urls(self) -> Sequence[str]:
         return self._port.urls()
 
+    def protocolOverWebSocket(self) -> Any:
+        """A protocol for a client of MQTT whose packets come in frames of a WebSocket."""
+        return self._factory.protocolOver("MQTT_WS")
+
     async def stopListening(self) -> None:
         await self._port.close()
 

@@ -4,7 +4,8 @@ protocol, and back.
 
 The bytes of NATS may be cut into messages and frames anywhere. wsproto reads the frames. In front
 of it, the compiled lane takes most of the traffic: data frames that are neither compressed nor
-parts of a message. Text is taken as bytes, as nats-server does.
+parts of a message. Text is taken as bytes, as nats-server does, except where the protocol above
+forbids it.
 """
 
 from __future__ import annotations
@@ -52,9 +53,15 @@ class ControlFrame:
 
 
 class FrameReader:
-    def __init__(self, isMasked: bool, inflation: Inflation | None = None) -> None:
-        """C{isMasked} is required of frames or refused; C{inflation} is for agreed compression."""
+    def __init__(
+        self, isMasked: bool, inflation: Inflation | None = None, takesText: bool = True
+    ) -> None:
+        """
+        C{isMasked} is required of frames or refused; C{inflation} is for agreed compression;
+        C{takesText} is false where text ends the connection.
+        """
         self.isMasked = isMasked
+        self._takesText = takesText
         self._frames = FrameProtocol(not isMasked, [] if inflation is None else [inflation])
         self._input = bytearray()
         self._isWhole = True
@@ -92,7 +99,7 @@ class FrameReader:
             return b""
         plain: bytes
         plain, used, self._rest, key = hot.readFrames(
-            self._input, self.isMasked, self._rest, self._key or 0
+            self._input, self.isMasked, self._rest, self._key or 0, self._takesText
         )
         self._key = key if self._rest else None
         del self._input[:used]
@@ -124,6 +131,8 @@ class FrameReader:
         self._rest = int.from_bytes(data[2 : 2 + width], "big") if width else length
         opcode = data[0] & 0x0F
         if opcode == Opcode.TEXT:
+            if not self._takesText:
+                raise FramingError(_UNSUPPORTED, "text in place of bytes")
             data[0] += Opcode.BINARY - Opcode.TEXT
         if opcode < Opcode.CLOSE:
             self._isWhole = bool(data[0] & _FIN)
@@ -149,6 +158,9 @@ def _found(opcode: Opcode, payload: Any) -> bytes | ControlFrame:
 
 #: Stands for a close frame without a code.
 _NO_CODE = 1005
+
+#: The code for data of a type that the receiver does not take.
+_UNSUPPORTED = 1003
 
 
 class FrameWriter:

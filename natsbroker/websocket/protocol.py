@@ -178,6 +178,7 @@ class WebSocketProtocol(StreamProtocol):
         reader = FrameReader(
             upgrade.isMasked and isAccepted,
             Inflation(limit) if upgrade.isCompressed else None,
+            takesText=not upgrade.isMQTT,
         )
         writer = FrameWriter(
             upgrade.isMasked and not isAccepted,

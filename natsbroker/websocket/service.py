@@ -45,13 +45,14 @@ _COOKIES = {
 }
 
 
-def termsFrom(block: Websocket) -> HandshakeTerms:
+def termsFrom(block: Websocket, hasMQTT: bool) -> HandshakeTerms:
     cookies = {getattr(block, key): member for key, member in _COOKIES.items()}
     return HandshakeTerms(
         OriginCheck.fromSettings(block.same_origin, block.allowed_origins),
         block.compression,
         block.headers,
         {name: member for name, member in cookies.items() if name},
+        hasMQTT,
     )
 
 
@@ -106,7 +107,7 @@ class WebSocketService(ConnectionService):
         """C{ValueError} if the settings contradict each other, or a certificate cannot be used."""
         settings, clients = dependencies.settings, dependencies.clients
         block = self.block = settings.websocket or Websocket()
-        self.terms = termsFrom(block)
+        self.terms = termsFrom(block, settings.mqtt is not None and settings.mqtt.isOn)
         self.isProxied = settings.proxy_protocol
         self.handshakes: set[AcceptedWebSocket] = set()
         self._dependencies = dependencies
@@ -204,15 +205,23 @@ class WebSocketService(ConnectionService):
                 self.clients.context.connections.left(below.adoption.cid, "")
             leafs: Any = self._links.find("leaf")
             return None if leafs is None else leafs.protocolOver(below)
-        context: Any = self.clients.context
-        above = ClientProtocol(context)
-        above.connectionType = "WEBSOCKET"
+        above = self._clientOver(upgrade)
         above.adoption = below.adoption
         above.credentials = upgrade.credentials
         above.forwardedFor = upgrade.forwardedFor
         above.certificate = below.certificate
         above.tls = below.tls
         above.isSecured = above.tls is not None
+        return above
+
+    def _clientOver(self, upgrade: Upgrade) -> ClientProtocol:
+        if upgrade.isMQTT:
+            clients: Any = self._links.find("mqtt")
+            ofMQTT: ClientProtocol = clients.protocolOverWebSocket()
+            return ofMQTT
+        context: Any = self.clients.context
+        above = ClientProtocol(context)
+        above.connectionType = "WEBSOCKET"
         return above
 
     def plan(self, settings: Settings, changes: Sequence[Change]) -> Step:

@@ -106,7 +106,11 @@ class WebSocketTransport:
         stream = self.transport
         if hot.FrameLane is None or not _isPolled(stream):
             return
-        self._framing = hot.FrameLane(session.decoder, self._reader.isMasked)
+        decoder: Any = session.decoder
+        if not isinstance(decoder, hot.Decoder):
+            # The lane cannot fill that of a dialect.
+            return
+        self._framing = hot.FrameLane(decoder, self._reader.isMasked)
         stream.useFraming(self._framing)
         if self._writer.isPlain:
             stream.sendFramesOf(session.outbox)

@@ -36,6 +36,9 @@ NO_MASKING = "Nats-No-Masking"
 LEAFNODE_PATH = "/leafnode"
 _MQTT_PATH = "/mqtt"
 
+#: Like nats-server's, and sent to clients of MQTT that did not ask for it too.
+_MQTT_PROTOCOL = "Sec-Websocket-Protocol: mqtt"
+
 
 def acceptKey(key: bytes) -> str:
     return base64.b64encode(hashlib.sha1(key + _GUID).digest()).decode("ascii")
@@ -43,12 +46,17 @@ def acceptKey(key: bytes) -> str:
 
 @dataclass(frozen=True)
 class HandshakeTerms:
-    """C{headers} go into each accepting answer; C{cookies} give the members of CONNECT."""
+    """
+    @ivar headers: go into each accepting answer.
+    @ivar cookies: give the members of CONNECT.
+    @ivar hasMQTT: whether clients of MQTT are expected.
+    """
 
     origins: OriginCheck = field(default_factory=OriginCheck)
     compression: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
     cookies: Mapping[str, str] = field(default_factory=dict)
+    hasMQTT: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,7 @@ class Upgrade:
     forwardedFor: str = ""
     isBrowser: bool = False
     isSafari: bool = False
+    isMQTT: bool = False
 
 
 class HandshakeRefused(Exception):
@@ -150,7 +159,7 @@ class ServerHandshake:
 
     def _accepted(self, request: h11.Request, headers: _Headers) -> tuple[Upgrade, bytes]:
         path = urlsplit(request.target.decode("latin-1")).path
-        if path.endswith(_MQTT_PATH):
+        if path.endswith(_MQTT_PATH) and not self._terms.hasMQTT:
             raise HandshakeRefused(HTTPStatus.NOT_FOUND, "mqtt websocket endpoint not enabled")
         if request.method != b"GET":
             raise HandshakeRefused(HTTPStatus.METHOD_NOT_ALLOWED, "request method must be GET")
@@ -186,14 +195,17 @@ class ServerHandshake:
             return Upgrade(True, isCompressed, isMasked, forwardedFor=forwarded)
         agent = headers.first("user-agent")
         isBrowser = agent.startswith("Mozilla/")
+        isMQTT = path.endswith(_MQTT_PATH)
         return Upgrade(
             False,
             isCompressed,
             isMasked,
-            self._credentials(headers),
+            # As in nats-server, cookies are no login of clients of MQTT.
+            {} if isMQTT else self._credentials(headers),
             forwarded,
             isBrowser,
             isBrowser and "Version/" in agent and "Safari/" in agent,
+            isMQTT,
         )
 
     def _credentials(self, headers: _Headers) -> Mapping[str, str]:
@@ -212,6 +224,8 @@ class ServerHandshake:
             lines.append(f"Sec-WebSocket-Extensions: {OFFER}")
         if not upgrade.isMasked:
             lines.append(f"{NO_MASKING}: true")
+        if upgrade.isMQTT:
+            lines.append(_MQTT_PROTOCOL)
         lines += [f"{name}: {value}" for name, value in self._terms.headers.items()]
         return "".join(f"{line}\r\n" for line in [*lines, ""]).encode("utf-8", "surrogateescape")
 

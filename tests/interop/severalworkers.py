@@ -53,6 +53,9 @@ NOT_APPLICABLE: dict[str, str] = {
     "jetstream/test_databaserestarts.py": _PROCESS,
     "jetstream/test_takeover.py": _PROCESS,
     "jetstream/test_postgres.py::test_readersBesideWriters": _PROCESS,
+    "mqtt/test_websockets.py::test_takenOver": (
+        "a client at another worker does not take the place of one with its identifier"
+    ),
     "stan/test_otherserver.py": _REFUSED + "streaming beside another server",
     "stan/test_restarts.py": _REFUSED + "streaming.jetstream_accounts",
     "stan/test_takeover.py": _PROCESS,

@@ -80,6 +80,20 @@ class TestReader:
         """A text message is accepted as bytes, even if they are not UTF-8."""
         assert readAll(FrameReader(True), frame(0x81, b"\xff\xfe")) == (b"\xff\xfe", [])
 
+    @pytest.mark.parametrize("first", [0x81, 0x01, 0xC1])
+    def test_noText(self, first: int) -> None:
+        """
+        Where the protocol above forbids text, a text message ends the connection behind the bytes
+        before it.
+        """
+        reader = FrameReader(True, takesText=False)
+        reader.feed(frame(0x82, b"ab") + frame(0x02, b"c") + frame(0x80, b"d") + frame(first, b"x"))
+        came = b""
+        with pytest.raises(FramingError) as caught:
+            while isinstance(plain := reader.next(), bytes):
+                came += plain
+        assert (came, caught.value.code) == (b"abcd", 1003)
+
     @pytest.mark.parametrize("size", [0, 1])
     def test_fragments(self, size: int) -> None:
         """A message in several frames, with control frames between, is one stream of bytes."""

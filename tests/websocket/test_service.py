@@ -13,8 +13,24 @@ from natsbroker.clients.adoption import Adoption
 from natsbroker.config.settings.websocket import Websocket
 from natsbroker.config.tls import TLSSettings
 from natsbroker.runtime.reload import ReloadError
+from natsbroker.websocket.deflate import Inflation
+from natsbroker.websocket.frames import FrameReader, FrameWriter
 from natsbroker.websocket.protocol import AcceptedWebSocket
 from natsbroker.websocket.service import loginSettings, tlsFrom
+from natsbroker.wire.mqtt.codec import PacketDecoder, encoded
+from natsbroker.wire.mqtt.packets import (
+    MQTT_5,
+    Connack,
+    Connect,
+    Disconnect,
+    FilterRequest,
+    Packet,
+    Publish,
+    Suback,
+    Subscribe,
+)
+from natsbroker.wire.mqtt.reasons import ReasonCode
+from tests.conftest import FlushLoggedErrors
 from tests.server.support import logLines, settingsOf
 from tests.websocket.memory import CONNECT, Socket, WebSocketBroker
 
@@ -172,6 +188,131 @@ class TestAdopted:
         socket, ends = dialled
         socket.upgrade(b"/leafnode")
         assert ends == [(77, "")]
+
+
+MQTT = 'jetstream { backend: memory }\nmqtt { listen: "127.0.0.1:1883"\n%s }\n'
+
+MQTT_USERS = """authorization { users: [
+    {user: w, password: w, allowed_connection_types: [MQTT_WS]}
+    {user: m, password: m, allowed_connection_types: [MQTT]}
+    {user: n, password: n, allowed_connection_types: [WEBSOCKET]}
+    {user: a, password: a}
+] }
+"""
+
+
+class TestMQTT:
+    def test_frames(self) -> None:
+        """Packets may be cut into frames anywhere, and several may be in one."""
+        device = Device(WebSocketBroker(rest=MQTT % ""))
+        packets: list[Packet] = [Connect(MQTT_5, "c"), Subscribe(1, [FilterRequest("a/#")])]
+        data = b"".join(map(encoded, [*packets, Publish("a/b", b"hi")]))
+        for size in (1, 7, len(data)):
+            device = Device(device.broker)
+            pieces = [data[start : start + size] for start in range(0, len(data), size)]
+            said = device.take(b"".join(map(device.socket.writer.frames, pieces)))
+            assert [type(packet) for packet in said] == [Connack, Suback, Publish]
+
+    def test_text(self, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """A text message ends the connection, as MQTT demands."""
+        device = Device(WebSocketBroker(rest=MQTT % ""))
+        device.ask(Connect(MQTT_5, "c"))
+        assert device.take(b"\x81" + device.socket.writer.frames(encoded(Publish("a", b"")))[1:])
+        assert device.socket.closeCode == 1003
+
+    @pytest.mark.parametrize(("block", "code"), [("", 404), ("mqtt { }", 404), (MQTT % "", 101)])
+    def test_path(self, block: str, code: int) -> None:
+        """The path exists only if there is a listener for MQTT."""
+        socket = WebSocketBroker(rest=block).dial()
+        assert socket.upgrade(b"/mqtt").startswith(b"HTTP/1.1 %d " % code)
+
+    @pytest.mark.parametrize(
+        ("user", "reason"),
+        [
+            ("w", ReasonCode.SUCCESS),
+            ("a", ReasonCode.SUCCESS),
+            ("m", ReasonCode.NOT_AUTHORIZED),
+            ("n", ReasonCode.NOT_AUTHORIZED),
+            (None, ReasonCode.NOT_AUTHORIZED),
+        ],
+    )
+    def test_users(self, user: str | None, reason: ReasonCode) -> None:
+        """A user may be limited to MQTT over WebSocket. Cookies are no login."""
+        broker = WebSocketBroker("user_cookie: u, pass_cookie: p", MQTT % "" + MQTT_USERS)
+        device = Device(broker, Cookie="u=a; p=a")
+        password = None if user is None else user.encode()
+        (answer,) = device.ask(Connect(MQTT_5, "c", user=user, password=password))
+        assert isinstance(answer, Connack)
+        assert answer.reason is reason
+        assert user in ("w", "a") or device.socket.closeCode == 1008
+
+    def test_guests(self) -> None:
+        """The logins are those of the block for MQTT, not those of the block for WebSocket."""
+        broker = WebSocketBroker("no_auth_user: n", MQTT % "no_auth_user: a" + MQTT_USERS)
+        Device(broker).ask(Connect(MQTT_5, "c"))
+        (session,) = broker.broker.clientContext.connections
+        facts = session.facts()
+        assert (facts.user, facts.type, facts.clientID) == ("a", "mqtt", "c")
+        assert str(session).startswith("127.0.0.1:50001 - mid_ws:1 ")
+
+    def test_late(self) -> None:
+        """The time for CONNECT is that of the block for MQTT."""
+        broker = WebSocketBroker(rest=MQTT % "authorization { timeout: 1 }")
+        device = Device(broker)
+        broker.memory.advance(1.5)
+        device.ask()
+        assert device.socket.closeCode == 1008
+
+    def test_compressed(self) -> None:
+        """Long payloads are compressed in both directions."""
+        device = Device(
+            WebSocketBroker("compression: true", MQTT % ""),
+            Sec_WebSocket_Extensions="permessage-deflate",
+        )
+        device.socket.writer = FrameWriter(isMasked=True, isCompressed=True)
+        device.socket.reader = FrameReader(False, Inflation(lambda: 1 << 20))
+        message = Publish("a", b"x" * 100_000)
+        said = device.ask(Connect(MQTT_5, "c"), Subscribe(1, [FilterRequest("a")]), message)
+        assert said[-1] == message
+
+    def test_leaves(self) -> None:
+        """A client that leaves gets a close frame."""
+        device = Device(WebSocketBroker(rest=MQTT % ""))
+        assert device.ask(Connect(MQTT_5, "c"), Disconnect())
+        assert device.socket.closeCode == 1000
+
+    def test_stops(self) -> None:
+        """When the broker stops, clients hear it in MQTT, and then in the close frame."""
+        device = Device(WebSocketBroker(rest=MQTT % ""))
+        device.ask(Connect(MQTT_5, "c"))
+        device.broker.broker.stopService()
+        device.broker.memory.advance(1)
+        assert device.ask() == [Disconnect(ReasonCode.SERVER_SHUTTING_DOWN)]
+        assert device.socket.closeCode == 1001
+
+
+class Device:
+    """A client of MQTT over WebSocket."""
+
+    def __init__(self, broker: WebSocketBroker, **headers: str) -> None:
+        self.broker = broker
+        self.socket = broker.dial()
+        self.socket.upgrade(b"/mqtt", **headers)
+        self._decoder = PacketDecoder(isOfClient=False, level=MQTT_5)
+
+    def ask(self, *packets: Packet) -> list[Packet]:
+        """Send packets in one message, and give those that come."""
+        data = b"".join(map(encoded, packets))
+        return self.take(self.socket.writer.frames(data) if data else b"")
+
+    def take(self, frames: bytes) -> list[Packet]:
+        """Send frames, and give the packets that come."""
+        self.socket.reader.feed(self.socket.exchange(frames))
+        self._decoder.feed(self.socket.ask())
+        came: list[Packet] = []
+        while (packet := self._decoder.next()) is not None:
+            came.append(packet)
+        return came
 
 
 def test_tlsFrom() -> None:

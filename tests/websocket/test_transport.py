@@ -4,6 +4,7 @@ Tests for L{natsbroker.websocket.transport}.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from twisted.internet.task import Clock
 from wsproto.frame_protocol import Opcode
 
 from natsbroker import errors
+from natsbroker.clients.dialectinput import DialectInput
 from natsbroker.websocket.deflate import Inflation
 from natsbroker.websocket.frames import FrameReader, FrameWriter
 from natsbroker.websocket.transport import WebSocketTransport, closeCode
@@ -162,6 +164,15 @@ class TestOutput:
         socket.transport.unregisterProducer()
         socket.transport.blocked()
         assert calls == ["pause", "resume"]
+
+
+def test_readableInput(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiled lane is left out if it cannot fill the decoder of the session."""
+    socket = Socket()
+    monkeypatch.setattr("natsbroker.websocket.transport._isPolled", lambda stream: True)
+    socket.transport.attachSession(SimpleNamespace(decoder=DialectInput(1, 1)))  # type: ignore[arg-type]  # a stand-in with what is used of it
+    socket.receive(TO_SERVER.frames(b"ab"))
+    assert socket.came == b"ab"
 
 
 class TestInput:

@@ -102,6 +102,31 @@ class TestAccepting:
         """The end of the path distinguishes leafnodes from clients."""
         assert upgraded({}, f"GET {path} HTTP/1.1").isLeafnode is isLeafnode
 
+    def test_mqtt(self) -> None:
+        """Clients of MQTT have a path of their own, and the answer names their protocol."""
+        handshake = Handshake(hasMQTT=True, compression=True, headers={"X-One": "1"})
+        changes: dict[str, str | None] = {
+            "Sec-WebSocket-Extensions": "permessage-deflate",
+            "Sec-WebSocket-Protocol": "mqttv3.1, mqtt",
+        }
+        answer = handshake.received(asking(changes, "GET /some/mqtt HTTP/1.1"))
+        assert answer.startswith(AGREED + b"Sec-WebSocket-Extensions: ")
+        assert answer.endswith(b"\r\nSec-Websocket-Protocol: mqtt\r\nX-One: 1\r\n\r\n")
+        assert handshake.upgrade == Upgrade(isCompressed=True, isMQTT=True)
+
+    def test_otherProtocols(self) -> None:
+        """The answer to clients of NATS names no protocol, even if one of them asks for it."""
+        handshake = Handshake(hasMQTT=True)
+        changes: dict[str, str | None] = {"Sec-WebSocket-Protocol": "mqtt"}
+        assert handshake.received(asking(changes)) == AGREED + b"\r\n"
+        assert handshake.upgrade == Upgrade()
+
+    def test_noCookiesForMQTT(self) -> None:
+        """Cookies of clients of MQTT are ignored, as in nats-server."""
+        line, known = "GET /mqtt HTTP/1.1", {"user": "user"}
+        upgrade = upgraded({"Cookie": "user=x"}, line, cookies=known, hasMQTT=True)
+        assert not upgrade.credentials
+
     def test_cookies(self) -> None:
         """Configured cookies become fields of CONNECT. Other cookies are ignored."""
         cookie = 'a=1; user="bob"; other=x; token=t=t; flag'
@@ -157,6 +182,15 @@ def refusal(status: str, extra: bytes = b"") -> bytes:
 
 
 class TestRefusing:
+    @pytest.mark.parametrize("path", ["/", "/mqtt"])
+    def test_origins(self, path: str) -> None:
+        """The rules for origins hold on all paths."""
+        handshake = Handshake(
+            hasMQTT=True, origins=OriginCheck.fromSettings(False, ["http://good"])
+        )
+        request = asking({"Origin": "http://evil"}, f"GET {path} HTTP/1.1")
+        assert handshake.received(request) == refusal("403 Forbidden")
+
     @pytest.mark.parametrize(
         ("changes", "line", "status", "reason"),
         [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from pathlib import Path
+from typing import Any
 
 from natsbroker.wire.mqtt.codec import PacketDecoder, encoded
 from natsbroker.wire.mqtt.packets import (
@@ -56,6 +57,11 @@ class MQTTServer(Server):
         self.mqttPort = self._portOf(r"Listening for MQTT clients on \w+://\S+:(\d+)")
         return self
 
+    @property
+    def webSocketPort(self) -> int:
+        """The port of the C{websocket} block, which has to be in the configuration."""
+        return self._portOf(r"Listening for websocket clients on wss?://\S+:(\d+)")
+
 
 class MQTTClient:
     """
@@ -64,11 +70,14 @@ class MQTTClient:
     @ivar packets: those that came and were not taken.
     """
 
-    def __init__(self, server: MQTTServer, level: int = MQTT_3_1_1) -> None:
+    def __init__(self, server: MQTTServer, level: int = MQTT_3_1_1, opened: Any = None) -> None:
+        """
+        @param opened: an object with the methods of a socket that is connected; C{None} for none.
+        """
         self.level = level
         self.packets: list[Packet] = []
         self._decoder = PacketDecoder(isOfClient=False, level=level)
-        self._socket = socket.create_connection(("127.0.0.1", server.mqttPort), PATIENCE)
+        self._socket = opened or socket.create_connection(("127.0.0.1", server.mqttPort), PATIENCE)
 
     def connect(self, clientID: str = "", **options: object) -> Connack:
         packet = Connect(self.level, clientID, **options)  # type: ignore[arg-type]

@@ -22,7 +22,8 @@ from tests.interop.servers import OURS_FAST, PATIENCE, missing
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MQTTServer]:
-    started = MQTTServer(OURS_FAST, Path(tmp_path_factory.mktemp("mqtt"))).start()
+    rest = 'websocket { listen: "127.0.0.1:-1", no_tls: true }'
+    started = MQTTServer(OURS_FAST, Path(tmp_path_factory.mktemp("mqtt")), rest=rest).start()
     yield started
     started.stop()
 
@@ -67,13 +68,19 @@ def test_mosquitto(server: MQTTServer, version: str) -> None:
     assert shown == [[f"{version}/a", "one"], [f"{version}/b", "two"]]
 
 
+@pytest.mark.parametrize("transport", ["tcp", "websockets"])
 @pytest.mark.parametrize("version", [4, 5])
-def test_paho(server: MQTTServer, version: int) -> None:
+def test_paho(server: MQTTServer, version: int, transport: str) -> None:
     """paho-mqtt connects, subscribes, answers pings, and exchanges messages with properties."""
     paho = require("paho.mqtt.client")
     came: list[Any] = []
     connected, subscribed, arrived = threading.Event(), threading.Event(), threading.Event()
-    client = paho.Client(paho.CallbackAPIVersion.VERSION2, f"paho{version}", protocol=version)
+    client = paho.Client(
+        paho.CallbackAPIVersion.VERSION2,
+        f"paho{version}",
+        protocol=version,
+        transport=transport,
+    )
     client.on_connect = lambda *details: connected.set()
     client.on_subscribe = lambda *details: subscribed.set()
 
@@ -82,7 +89,8 @@ def test_paho(server: MQTTServer, version: int) -> None:
         arrived.set()
 
     client.on_message = received
-    client.connect("127.0.0.1", server.mqttPort, keepalive=5)
+    port = server.mqttPort if transport == "tcp" else server.webSocketPort
+    client.connect("127.0.0.1", port, keepalive=5)
     client.loop_start()
     try:
         assert connected.wait(PATIENCE)
