@@ -94,8 +94,8 @@ class ConnectionFacts(NamedTuple):
 
 def clientInfoOf(facts: ConnectionFacts, server: str, isDetailed: bool) -> ClientInfo:
     """
-    Facts for services of other accounts. Only detailed ones have more than the account and the
-    round trip.
+    Facts about a client for services of other accounts. Without C{isDetailed} they are only the
+    account and the round trip.
     """
     roundTrip = round(facts.roundTrip * 1e9)
     if not isDetailed:

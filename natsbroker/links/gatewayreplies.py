@@ -90,7 +90,8 @@ class GatewayReplyRouter:
 
     def take(self, account: str, message: Message, isFromMember: bool) -> bool:
         """
-        Take a message. Return whether its subject is mapped. A message from a member stays here.
+        Take a message if its subject is mapped, and return whether it is. A message that came from
+        a member is not forwarded to another member.
         """
         if not prefixOf(message.subject):
             return False

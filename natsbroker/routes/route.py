@@ -49,7 +49,7 @@ class IRouteOwner(ILinkOwner):
     def document(
         account: str, index: int, mode: GossipMode, compression: str = "", isNeighbour: bool = False
     ) -> dict[str, Any]:
-        """The INFO on a route; C{compression} is the broker's mode, or the route's."""
+        """The INFO on a route; C{compression} is the mode of the broker, or that of this route."""
 
     def connectOptions(target: RouteTarget) -> dict[str, Any]: ...
 

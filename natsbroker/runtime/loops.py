@@ -45,8 +45,9 @@ def currentReactor() -> Any:
 
 def requireRunning(reactor: Any) -> None:
     """
-    @raise BrokerError: if asyncio runs a loop here, and not that of the reactor. One without
-        sockets, for tests, needs no loop.
+    Accept a reactor without sockets, for tests, in any case.
+
+    @raise BrokerError: if the asyncio loop that runs here does not run the reactor.
     """
     loop = _get_running_loop()
     if loop is None or not isinstance(reactor, ReactorBase):

@@ -9,7 +9,12 @@ from twisted.python.failure import Failure
 
 
 class Readiness:
-    """C{outcome} is C{True} after a start, a failure, or C{None} while that is open."""
+    """
+    The outcome of a start.
+
+    @ivar outcome: C{True} after a successful start, the failure of a failed one, and C{None} before
+        either.
+    """
 
     def __init__(self, unheard: Callable[[Failure], object] = lambda failure: None) -> None:
         self.outcome: Failure | bool | None = None

@@ -44,8 +44,8 @@ class GatewayCommand(IntEnum):
 @dataclass(frozen=True, slots=True)
 class ServerDocument:
     """
-    @ivar host: the address at which the server listens for such servers, in its own view; with
-        C{port}.
+    @ivar host: with C{port}, the address at which the server says that it listens for servers of
+        this kind.
     @ivar ip: the URL at which it can be dialled; empty if its peer finds that out.
     @ivar cluster_dynamic: its cluster's name is generated, and it accepts another one.
     @ivar lnoc: it understands LS+ and LMSG.

@@ -1,9 +1,9 @@
 """
 The requests to an auth callout service, and its responses.
 
-A request has the members of nats-server's, and a user key that is used once, so that a response is
-good for one connection only. A response counts if it is signed, timely, and for this server and
-that user key; anything else denies, with nats-server's texts.
+A request has the same members as one of nats-server. Its user key is used only once, so that a
+response is good for one connection only. A response counts if it is signed, timely, and for this
+server and that user key. Any other response denies the login, with nats-server's texts.
 """
 
 from __future__ import annotations

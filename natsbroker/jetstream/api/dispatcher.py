@@ -46,8 +46,8 @@ class Request(NamedTuple):
     """
     One API request.
 
-    @ivar names: the tokens of the subject that the route's wildcards match; with C{>} the rest is
-        one of them.
+    @ivar names: the tokens of the subject that the route's wildcards match; the tokens that C{>}
+        matches are one name.
     @ivar turn: its place among the requests that change the stream.
     """
 

@@ -251,7 +251,7 @@ def _remember(channel: Channel, sequences: range, batch: _Batch) -> None:
 
 
 def _headersFor(reply: str) -> bytes:
-    """Raise L{Refused} if a message cannot have that reply subject."""
+    """The headers that keep a reply subject; L{Refused} if a message cannot have it."""
     try:
         return replyBlock(reply)
     except ValueError:
