@@ -1,8 +1,8 @@
 """
 A broker's accounts with a connection to another cluster, on which the test speaks for the peer.
 
-Nothing happens but by the test's doing; the link is a real one, over a transport in
-memory, with nothing to agree on.
+Everything that happens is done by the test. The link is a real one, over a transport in memory, and
+negotiates nothing.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class TestBytes:
         assert line.events == [b"123"]
 
     def test_pausedWhileReading(self) -> None:
-        """A protocol may pause while it reads, and resume before more input came."""
+        """A protocol may pause while it reads, and resume before more input comes."""
         line = Line()
         line.protocol.onData = line.transport.pauseProducing
         line.transport.send(b"1")
