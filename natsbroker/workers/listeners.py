@@ -15,7 +15,7 @@ from natsbroker.config.model import RANDOM_PORT, Settings
 from natsbroker.connections.listener import PortListener, addressEndpoint, urlOf
 from natsbroker.links.listener import LinkPort
 from natsbroker.runtime.failures import cannotListen
-from natsbroker.workers.acceptor import Acceptor
+from natsbroker.workers.acceptor import OF_SERVERS, Acceptor
 from natsbroker.workers.messages import (
     CLIENTS,
 )
@@ -56,6 +56,8 @@ class ParentListeners:
             addressEndpoint(reactor, settings.host, settings.port, opened=opened), acceptor
         )
         self._kinds: dict[str, LinkPort] = {}
+        # Ports that the kernel chooses are opened at once, since workers need their numbers.
+        self._later: dict[str, tuple[str, int]] = {}
         for key, (what, scheme) in _KINDS.items():
             if portOf(settings, key):
                 block = getattr(settings, key)
@@ -68,6 +70,8 @@ class ParentListeners:
                     scheme or block.scheme,
                     sockets.get(key),
                 )
+                if key in OF_SERVERS and block.port > 0 and key not in sockets:
+                    self._later[key] = block.host, block.port
 
         unknown = sockets.keys() - {CLIENTS, "monitoring", *self._kinds}
         if unknown:
@@ -76,7 +80,7 @@ class ParentListeners:
 
     async def open(self) -> None:
         """
-        Open all listeners.
+        Open all listeners but those of L{openLater}.
 
         @raise natsbroker.runtime.failures.StartError: if an address is in use.
         """
@@ -85,9 +89,25 @@ class ParentListeners:
         except CannotListenError as error:
             raise cannotListen(error) from error
         self._acceptor.attend(self.clients.port)
-        for key, port in self._kinds.items():
-            await port.open()
-            self._acceptor.attend(port.port, key)
+        for key in [key for key in self._kinds if key not in self._later]:
+            await self._openKind(key)
+
+    async def openLater(self) -> None:
+        """
+        Open the listeners at which other servers connect, now that workers are ready. A server
+        gives up on a connection that is not answered, and tries again if there is no listener.
+
+        @raise natsbroker.runtime.failures.StartError: if an address is in use.
+        """
+        for key in list(self._later):
+            await self._openKind(key)
+            del self._later[key]
+        self._acceptor.changed()
+
+    async def _openKind(self, key: str) -> None:
+        port = self._kinds[key]
+        await port.open()
+        self._acceptor.attend(port.port, key)
 
     async def close(self) -> None:
         await self.clients.close()
@@ -95,12 +115,14 @@ class ParentListeners:
             await port.close()
 
     def addresses(self) -> dict[str, tuple[str, int]]:
-        """The hosts and ports by listener, while they are open."""
+        """The hosts and ports by listener, while they are open or will be."""
         listeners: dict[str, PortListener | LinkPort] = {CLIENTS: self.clients, **self._kinds}
-        return {
+        opened = {
             name: (listener.address.host, listener.address.port)
             for name, listener in listeners.items()
+            if name not in self._later
         }
+        return opened | self._later
 
     def problems(self, settings: Settings) -> Iterator[str]:
         """The reasons against new settings, which must keep the ports of kinds."""

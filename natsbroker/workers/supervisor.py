@@ -204,6 +204,8 @@ class Supervisor(MultiService):
         for slot in self.slots:
             slot.begin()
         await self._opened
+        if not (self._isStopping or self._isLameDuck):
+            await self._listeners.openLater()
 
     def _announce(self, _: None) -> None:
         # Callers that waited act before the last line, on whose readers their effects rely.

@@ -77,6 +77,21 @@ class TestOpen:
         assert not any(slot.connections for slot in world.supervisor.slots)
         client.close()
 
+    def test_servers(self) -> None:
+        """
+        Other servers find no listener before the workers are ready, whose settings have its port
+        already.
+        """
+        world = World("leafnodes { listen: '127.0.0.1:7422' }\n")
+        world.supervisor.startService()
+        assert [port.getHost().port for port in world.reactor.ports] == [4333]
+        for process in world.started:
+            world.ready(process)
+            assert process.said[0].addresses["leafnodes"] == ("127.0.0.1", 7422)
+        assert [port.getHost().port for port in world.reactor.ports] == [4333, 7422]
+        assert world.reactor.ports[1].isReading
+        world.close()
+
     def test_noneReady(self, world: World) -> None:
         """All ports stop accepting while there is no worker, and are closed at the end."""
         with logLines():
