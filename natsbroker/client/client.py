@@ -91,7 +91,11 @@ class Client:
 
     @property
     def connecting(self) -> Deferred[Client]:
-        """Fires once with this client or the reason; L{ClientError} if decided already."""
+        """
+        Fires with this client once it is connected, or fails with the reason.
+
+        @raise ClientError: if the connection was already made, or has failed.
+        """
         if self._connecting is None:
             raise ClientError("the connection was already made, or has failed")
         return self._connecting

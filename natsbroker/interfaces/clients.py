@@ -90,8 +90,8 @@ class IClientEvents(Interface):
 
     def closed(reason: str) -> None:
         """
-        The connection has ended; called once. A client that was logged in still is during this
-        call, so that something can be published for it.
+        Called once, when the connection has ended. A client that was logged in stays logged in
+        during this call, so that something can be published for it.
 
         @param reason: as in C{/connz?state=closed}.
         """

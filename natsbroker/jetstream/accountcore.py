@@ -286,8 +286,8 @@ class JetStreamAccountCore:
         self, sizes: Mapping[StorageType, int], everything: Mapping[StorageType, int]
     ) -> None:
         """
-        Count bytes of other brokers' streams for the limits too. No change of them is announced:
-        they are counted again when the room is looked at.
+        Count the bytes of other brokers' streams toward the limits too. Changes of these bytes are
+        not announced, so they are counted again whenever the free space is computed.
 
         @param sizes: of the account's streams.
         @param everything: of the streams of all accounts.

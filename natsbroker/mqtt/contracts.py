@@ -209,7 +209,7 @@ class IDeliveryStore(Interface):
         """Remember a packet identifier whose PUBREL was sent and whose PUBCOMP has not come."""
 
     def completed(clientID: str, packetID: int) -> Deferred[None]:
-        """Forget it."""
+        """Forget a packet identifier whose PUBCOMP has come."""
 
     def unfinished(clientID: str) -> Deferred[Sequence[int]]:
         """The packet identifiers whose PUBREL is to be sent again, in their order."""

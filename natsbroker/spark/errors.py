@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class DataSourceError(Exception):
-    """Base of them all."""
+    """The base class of the errors of L{natsbroker.spark}."""
 
 
 class OptionError(DataSourceError, ValueError):

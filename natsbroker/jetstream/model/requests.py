@@ -155,8 +155,8 @@ def parseMessageGet(body: bytes, isStrict: bool = True) -> MessageGetRequest:
 
 def parseSnapshot(body: bytes) -> SnapshotRequest:
     """
-    The destination of a stream's copy. That there is a body is checked earlier, before the stream
-    is looked up.
+    Read the request for a snapshot. An empty body is refused earlier, before the stream is looked
+    up.
     """
     request = _parsed(body, SnapshotRequest)
     subject = request.deliver_subject

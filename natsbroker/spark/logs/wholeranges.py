@@ -136,8 +136,8 @@ def logLoss(loss: Loss) -> None:
 class SequenceRange:
     """
     @ivar created: which stream of that name; see L{StreamState}.
-    @ivar planned: of a stream of which nothing may vanish unnoticed: its end when the read was
-        planned, and the number of gaps between its messages.
+    @ivar planned: the end of the stream when the read was planned, and the number of gaps between
+        its messages; C{None} unless a message that vanishes has to be noticed.
     """
 
     stream: str

@@ -120,7 +120,7 @@ class Dispatcher:
             _log.failure("Messages of clients failed")
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """Acknowledgements end with their L{ChannelSubscription}."""
+        """Do nothing: L{ChannelSubscription} ends the subscriptions for acknowledgements."""
 
 
 def _serve(serve: Callable[[Message], object], requests: Run) -> None:
