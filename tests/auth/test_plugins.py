@@ -214,7 +214,7 @@ class TestHtpasswd:
         return path
 
     def text(self, path: Path) -> str:
-        """A configuration with the file."""
+        """A configuration whose plugin reads the file at C{path}."""
         return f"authorization {{ plugin: htpasswd, file: '{path}' }}\n{ACCOUNTS}"
 
     def test_login(self, path: Path) -> None:

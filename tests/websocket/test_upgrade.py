@@ -312,7 +312,7 @@ class TestRefusing:
         ],
     )
     def test_noRequest(self, data: bytes, status: bytes) -> None:
-        """Input that is no request, or is too long, gets one answer, and the connection ends."""
+        """Input that is too long, or not a request, gets one answer, and the connection ends."""
         handshake = Handshake()
         answer = handshake.received(data)
         assert answer.startswith(b"HTTP/1.1 " + status)

@@ -42,7 +42,7 @@ class _Batch:
         payload: bytes = b"",
         **headers: str,
     ) -> bytes:
-        """The answer to a message of a batch."""
+        """Send a message of a batch. Return its answer."""
         if commit:
             headers["Nats_Batch_Commit"] = commit
         lines = {"Nats_Batch_Id": batch, "Nats_Batch_Sequence": str(number), **headers}

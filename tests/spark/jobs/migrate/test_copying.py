@@ -194,7 +194,7 @@ class TestMigrate:
 
 
 class TestSubscription:
-    """From a channel as clients of NATS Streaming read it."""
+    """Copies from a channel that is read with the protocol of NATS Streaming."""
 
     def test_killed(self, streaming: BrokerStation, station: Station) -> None:
         """A copy that is killed at random moments, and resumed, has each message once, in order."""
