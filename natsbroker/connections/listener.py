@@ -164,7 +164,7 @@ class PortListener:
             self.accelerate(poller)
 
     def accelerate(self, poller: SocketPoller) -> bool:
-        """Use the fast transport for later connections; whether the port itself does."""
+        """Use the fast transport for later connections. Return whether the port uses it too."""
         factory: Any = self._factory
         if hasattr(factory, "poller"):
             factory.poller = poller

@@ -294,7 +294,8 @@ class IRetainedLog(IStreamLog):
         """
         Use C{sequence} for the next record: a copy keeps the sequences of its original.
 
-        @return: fails with L{SequenceTooLarge} for one over 2**62: as many are left to the records.
+        @return: fails with L{SequenceTooLarge} for a sequence over 2**62, so that as many
+            sequences remain for records.
         @raise ValueError: for a sequence below the next one.
         """
 

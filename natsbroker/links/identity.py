@@ -21,8 +21,8 @@ class LinkIdentity:
     """
     This broker, as other servers see it.
 
-    @ivar ip: our URL to dial; empty for where they see us.
-    @ivar gateway_url: the same for other clusters; empty without a gateway.
+    @ivar ip: the URL at which they can dial this broker; empty if it is the address that they see.
+    @ivar gateway_url: the URL at which other clusters can dial it; empty without a gateway.
     """
 
     server_id: str

@@ -152,7 +152,7 @@ class Watchdog(Service):
         return [number, seconds]
 
     def varz(self) -> dict[str, Any] | None:
-        """The member of C{/varz}. It is missing until the reactor was held."""
+        """The member of C{/varz}. It is missing as long as nothing has held the reactor."""
         if not self.held:
             return None
         return {

@@ -3,7 +3,7 @@ Subject transforms: from the subjects that match a source pattern to others. All
 transform are raised when it is made. Applying it never raises, and never makes an invalid subject.
 
 docs/topics/routing.md lists the calls that a destination may have. A token too short to be cut
-stays whole. The names may also begin with a capital, and so may their words. The rules and the
+stays whole. The names of calls, and the words in them, may begin with a capital. The rules and the
 error texts are nats-server's, checked against 2.15.1. Where this differs, on purpose:
 
   - Refused here are wildcard 0 (nats-server takes the first token of the subject), negative counts,

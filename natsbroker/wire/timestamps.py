@@ -51,7 +51,7 @@ def formatTime(time: int) -> str:
 
 @lru_cache(256)
 def _formatted(time: int, offset: int) -> str:
-    """A time; those of a stream or a consumer are shown again and again."""
+    """A time as text. It is cached, because answers repeat the times of streams and consumers."""
     seconds, fraction = divmod(time, _SECOND)
     text = _second(seconds + offset)
     if fraction:

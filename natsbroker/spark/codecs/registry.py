@@ -115,7 +115,7 @@ class SchemaRegistry:
         return self._schema(f"/schemas/ids/{number}{_FORM * isSerialized}")
 
     def texts(self, number: int, kind: str) -> tuple[str, dict[str, str]]:
-        """A schema, and those that it uses by their names, each after those that it uses itself."""
+        """The text of a schema, and the texts of those that it uses by name, innermost first."""
         isProtobuf, named = kind == "PROTOBUF", {}
         schema = self.schema(number, isProtobuf)
         if schema.kind != kind:
