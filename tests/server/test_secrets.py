@@ -241,7 +241,7 @@ class Log:
             yield
 
     def texts(self) -> dict[str, str]:
-        """The texts that each of them got."""
+        """The text that each destination of the log received, by the name of the destination."""
         texts = {f"log {daemon.url.partition(':')[0]}": daemon.text() for daemon in self._daemons}
         with self._journal as journal:
             journal.seek(0)
