@@ -100,7 +100,7 @@ class Scene:
         await self._pilot.pause()
 
     async def press(self, *keys: str) -> None:
-        """Press keys after which the screen reads no pages."""
+        """Press keys, without waiting for pages to be read."""
         await self._pilot.press(*keys)
         await self._pilot.pause()
 
