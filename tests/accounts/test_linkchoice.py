@@ -23,12 +23,12 @@ from tests.support import LinkRecorder, Recorder, Router
 class Cluster(LinkRecorder):
     """A leafnode, or a member of our cluster that represents a cluster of leafnodes."""
 
-    kind = Kind.HUB
-
-    def __init__(self, cluster: bytes, account: str = "A") -> None:
+    def __init__(self, cluster: bytes, account: str = "A", kind: Kind = Kind.HUB) -> None:
         super().__init__()
         self.cluster = cluster
+        self.isNamed = bool(cluster)
         self.grant = Grant(account)
+        self.kind = kind
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_mayForward(
     A message imported from another account is forwarded to leafnodes of the sender's cluster, but
     not to hubs of that cluster.
     """
-    subscription = join(account, kind, Cluster(cluster))
+    subscription = join(account, kind, Cluster(cluster, kind=kind))
     assert mayForward(subscription, Message(b"foo", origin=Cluster(theirs, origin))) == isTaken
 
 
