@@ -161,6 +161,7 @@ def alarm(monkeypatch: pytest.MonkeyPatch) -> type[SilentAlarm]:
     return SilentAlarm
 
 
+@pytest.mark.realtime
 @pytest.mark.parametrize("syncInterval", [0, 60])
 def test_gathered(tmp_path: Path, alarm: type[SilentAlarm], syncInterval: float) -> None:
     """A queued write is done as soon as the publishers that were answered have sent again."""
@@ -178,6 +179,7 @@ def test_gathered(tmp_path: Path, alarm: type[SilentAlarm], syncInterval: float)
     stage.reactor.wait(stage.store.close())
 
 
+@pytest.mark.realtime
 def test_patienceEnds(tmp_path: Path, alarm: type[SilentAlarm]) -> None:
     """A queued write is done after a moment if no publisher sends again."""
     stage = Stage(tmp_path / "store")
@@ -191,6 +193,7 @@ def test_patienceEnds(tmp_path: Path, alarm: type[SilentAlarm]) -> None:
     stage.reactor.wait(stage.store.close())
 
 
+@pytest.mark.realtime
 def test_closedWhileGathering(tmp_path: Path, alarm: type[SilentAlarm]) -> None:
     """A store that is closed writes the records of a waiting group."""
     stage = Stage(tmp_path / "store")
