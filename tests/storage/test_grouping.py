@@ -15,7 +15,7 @@ from natsbroker import hot
 from natsbroker.storage.committing import Holder
 from natsbroker.storage.grouping import ALONE, LEAST, LONGEST, MISSES, MOST, PAUSE, GroupPatience
 from natsbroker.storage.lmdb.store import openLMDB
-from natsbroker.testing.pumped import PumpedReactor
+from natsbroker.testing.pumped import PumpedReactor, StillWaiting
 
 
 def begins(patience: GroupPatience, stored: int, waiting: int, wereWaiting: bool = True) -> bool:
@@ -146,9 +146,17 @@ class Stage:
         return deferred.addCallback(lambda sequences: self.done.append(sequences.start))
 
     def waitUntilGathering(self) -> None:
-        """Turn the reactor until a queued write waits for more."""
-        while self.committer._holder is not Holder.REACTOR:
-            self.reactor.turn()
+        """
+        Turn the reactor until a queued write waits for more.
+
+        @raise StillWaiting: if all was written without waiting; the store is closed then.
+        """
+        try:
+            while self.committer._holder is not Holder.REACTOR:
+                self.reactor.turn()
+        except StillWaiting:
+            self.reactor.wait(self.store.close())
+            raise
 
 
 @pytest.fixture
