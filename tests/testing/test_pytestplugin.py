@@ -77,6 +77,7 @@ def test_memoryBroker(memoryBroker: MemoryBroker) -> None:
     assert b"MSG a 1 2\r\nhi\r\n" in client.receive()
 
 
+@pytest.mark.realtime
 @pytest.mark.parametrize(
     ("setting", "arguments"), [("0", ""), ("", "patience=0")], ids=["setting", "argument"]
 )
