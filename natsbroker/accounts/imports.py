@@ -26,7 +26,7 @@ from natsbroker.subjects.grammar import matches
 from natsbroker.subjects.renaming import Renaming
 from natsbroker.wire.clientinfo import stamped
 from natsbroker.wire.mapped import ACKNOWLEDGEMENT
-from natsbroker.wire.schedules import mayNameSubjects, sourcesIn, targetsIn
+from natsbroker.wire.schedules import subjectsIn
 from natsbroker.wire.text import decoded
 from natsbroker.wire.tracing import DEST
 from natsbroker.wire.values import ClientInfo, Kind, Message
@@ -113,10 +113,8 @@ class ImportedService(ImportHop, Relay):
 
     def _maySchedule(self, message: Message) -> bool:
         """Whether the subjects of a schedule, if it is one, belong to the export too."""
-        if not mayNameSubjects(message.body, message.headerLength):
-            return True
-        named = targetsIn(message.headers) + sourcesIn(message.headers)
-        return all(matches(self._renaming.theirs, subject) for subject in named)
+        targets, sources = subjectsIn(message.body, message.headerLength)
+        return all(matches(self._renaming.theirs, subject) for subject in targets + sources)
 
     def _traced(self, request: Message, trace: MessageTrace) -> Message:
         """Have the exporter's servers send their trace events to a subject that leads here."""

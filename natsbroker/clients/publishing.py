@@ -14,7 +14,7 @@ from natsbroker import errors
 from natsbroker.subjects.permissions import DENIED, PermissionSet, ResponsePermission
 from natsbroker.wire.grants import Grant, Verb
 from natsbroker.wire.reserved import CLUSTER_SUBJECTS, isReserved, isReservedReply
-from natsbroker.wire.schedules import mayNameSubjects, sourcesIn, targetsIn
+from natsbroker.wire.schedules import subjectsIn
 
 
 @dataclass(eq=False, slots=True)
@@ -101,14 +101,14 @@ class PublishRules:
         Check a schedule in headers: JetStream publishes to its target for the client, and shows it
         the last message of its source.
         """
-        if not headerLength or not mayNameSubjects(body, headerLength):
+        if not headerLength:
             return None
-        block = body[:headerLength]
-        violations = (self.violation(target, b"") for target in targetsIn(block))
-        violation = next(filter(None, violations), None)
-        if violation is not None:
-            return violation
-        for source in sourcesIn(block):
+        targets, sources = subjectsIn(body, headerLength)
+        for target in targets:
+            violation = self.violation(target, b"")
+            if violation is not None:
+                return violation
+        for source in sources:
             if self._grant.may(Verb.SUBSCRIBE, source) is DENIED:
                 return _denied(errors.SUBSCRIBE_DENIED, source)
         return None

@@ -29,7 +29,7 @@ from natsbroker.wire import ops
 from natsbroker.wire.dialects import leaf, route
 from natsbroker.wire.dialects.linklines import LinkMessage
 from natsbroker.wire.grants import Grant
-from natsbroker.wire.schedules import mayNameSubjects, sourcesIn, targetsIn
+from natsbroker.wire.schedules import subjectsIn
 from natsbroker.wire.values import EVERY_GROUP, ClientInfo, Kind, Message
 
 #: The kinds of interest that are sent, by the kind of link. A spoke gets the interest that its
@@ -295,11 +295,10 @@ class LeafTraffic:
         Whether the peer may publish to the target of a schedule and be sent the messages of its
         source.
         """
-        if not mayNameSubjects(came.body, came.headerLength):
-            return True
-        block, rules = came.body[: came.headerLength], self._rules
-        denied = [target for target in targetsIn(block) if not rules.mayCome(target)]
-        denied += [source for source in sourcesIn(block) if not rules.outgoing.allows(source)]
+        targets, sources = subjectsIn(came.body, came.headerLength)
+        rules = self._rules
+        denied = [target for target in targets if not rules.mayCome(target)]
+        denied += [source for source in sources if not rules.outgoing.allows(source)]
         for subject in denied[:1]:
             self._link.say(errors.PUBLISH_DENIED.line(_text(subject)))
         return not denied

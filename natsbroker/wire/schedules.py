@@ -16,16 +16,13 @@ def mayNameSubjects(body: bytes, headerLength: int) -> bool:
     return body.find(_BEGIN, 0, headerLength) >= 0
 
 
-def targetsIn(block: bytes) -> list[bytes]:
-    """The subjects that a schedule publishes to."""
-    return _valuesIn(block, TARGET)
-
-
-def sourcesIn(block: bytes) -> list[bytes]:
-    """The subjects whose messages a schedule copies."""
-    return _valuesIn(block, SOURCE)
-
-
-def _valuesIn(block: bytes, name: bytes) -> list[bytes]:
-    lines = (line.partition(b":") for line in block.split(b"\r\n")[1:])
-    return [value.lstrip(b" \t") for key, colon, value in lines if colon and key == name]
+def subjectsIn(body: bytes, headerLength: int) -> tuple[list[bytes], list[bytes]]:
+    """The targets that the headers of a message name, and the sources."""
+    targets: list[bytes] = []
+    sources: list[bytes] = []
+    if mayNameSubjects(body, headerLength):
+        for line in body[:headerLength].split(b"\r\n")[1:]:
+            name, colon, value = line.partition(b":")
+            if colon and name in (TARGET, SOURCE):
+                (targets if name == TARGET else sources).append(value.lstrip(b" \t"))
+    return targets, sources

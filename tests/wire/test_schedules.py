@@ -4,16 +4,18 @@ The subjects of schedules in headers.
 
 from __future__ import annotations
 
-from natsbroker.wire.schedules import mayNameSubjects, sourcesIn, targetsIn
+from natsbroker.wire.schedules import mayNameSubjects, subjectsIn
 
 _LINES = b"NATS/1.0\r\nNats-Schedule-Target:\t a.b\r\nNats-Schedule-Source:c\r\n"
 
 
 def test_subjects() -> None:
     """Targets and sources are what JetStream understands; each of several counts."""
-    assert targetsIn(_LINES + b"Nats-Schedule-Target: d\r\n\r\n") == [b"a.b", b"d"]
-    assert sourcesIn(_LINES + b"nats-schedule-source: e\r\n\r\n") == [b"c"]
-    assert targetsIn(b"") == sourcesIn(b"") == []
+    block = _LINES + b"Nats-Schedule-Target: d\r\nnats-schedule-source: e\r\n\r\n"
+    assert subjectsIn(block, len(block)) == ([b"a.b", b"d"], [b"c"])
+    assert subjectsIn(b"", 0) == ([], [])
+    plain = b"NATS/1.0\r\nA: b\r\n\r\n"
+    assert subjectsIn(plain + _LINES, len(plain)) == ([], [])
 
 
 def test_mayName() -> None:

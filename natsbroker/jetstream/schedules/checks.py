@@ -17,6 +17,7 @@ from natsbroker.jetstream.streams.streamcore import StreamCore
 from natsbroker.jetstream.streams.subjectstates import SubjectUnknown
 from natsbroker.subjects.grammar import isValidLiteral
 from natsbroker.subjects.verdicts import testOf
+from natsbroker.wire.schedules import SOURCE, TARGET
 
 PATTERN = b"Nats-Schedule"
 ZONE = b"Nats-Schedule-Time-Zone"
@@ -95,10 +96,10 @@ class ScheduleChecks:
             raise errors.MESSAGE_SCHEDULES_ROLLUP_INVALID()
         if ttl and not config.allow_msg_ttl:
             raise errors.MESSAGE_TTL_DISABLED()
-        target = known.get(b"Nats-Schedule-Target")
+        target = known.get(TARGET)
         if target == subject or not self._takes(target):
             raise errors.MESSAGE_SCHEDULES_TARGET_INVALID()
-        source = known.get(b"Nats-Schedule-Source")
+        source = known.get(SOURCE)
         if source and (source in (target, subject) or not self._takes(source)):
             raise errors.MESSAGE_SCHEDULES_SOURCE_INVALID()
         if known.get(b"Nats-Rollup").lower() not in (b"", b"sub"):

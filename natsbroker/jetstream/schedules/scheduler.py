@@ -26,6 +26,7 @@ from natsbroker.jetstream.schedules.duequeue import DueMessage, DueQueue
 from natsbroker.jetstream.schedules.patterns import scheduledTime, zoneOf
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 from natsbroker.jetstream.streams.streamcore import StreamCore
+from natsbroker.wire.schedules import SOURCE, TARGET
 from natsbroker.wire.timestamps import formatTime, parseTime
 
 if TYPE_CHECKING:
@@ -187,12 +188,12 @@ class MessageScheduler:
             self._forget(due)
             return
         origin = schedule
-        source = known.get(b"Nats-Schedule-Source")
+        source = known.get(SOURCE)
         if source:
             origin = (yield stream.lastMatching(source)) or schedule
         shown = formatTime(following.time).encode() if following.isRepeated else PURGE
         headers = producedHeaders(schedule, origin, shown)
-        target = known.get(b"Nats-Schedule-Target")
+        target = known.get(TARGET)
         stream.publisher.takeIf(target, headers, origin.payload, due.subject, due.sequence)
 
     def _forget(self, due: DueMessage) -> None:
