@@ -34,7 +34,7 @@ from natsbroker.workers.messages import OFTEN
 
 _log = Logger(namespace="natsbroker")
 
-_HEADER = struct.Struct("!IBB")
+HEADER = struct.Struct("!IBB")
 """
 The length of the pickle, the number of its descriptors, and the number of those that came with the
 first byte of this frame, for it and the frames behind it.
@@ -99,12 +99,6 @@ def unpickled(data: Any) -> Any:
     return kind(*values[: len(_namesOf(kind))])
 
 
-def frameOf(message: object, descriptors: int = 0) -> bytes:
-    """A frame that is sent by itself."""
-    body = pickled(message)
-    return _HEADER.pack(len(body), descriptors, descriptors) + body
-
-
 class FrameDecoder:
     """
     Messages from what is read, in order.
@@ -129,16 +123,16 @@ class FrameDecoder:
             self._sets.append(passed)
         messages = []
         start = 0
-        while len(self._buffer) - start >= _HEADER.size:
-            length, count, came = _HEADER.unpack_from(self._buffer, start)
-            end = start + _HEADER.size + length
+        while len(self._buffer) - start >= HEADER.size:
+            length, count, came = HEADER.unpack_from(self._buffer, start)
+            end = start + HEADER.size + length
             if len(self._buffer) < end:
                 break
             if came:
                 there = self._sets.popleft()
                 self._ready.extend(there)
                 self._ready.extend([None] * (came - len(there)))
-            message = unpickled(memoryview(self._buffer)[start + _HEADER.size : end])
+            message = unpickled(memoryview(self._buffer)[start + HEADER.size : end])
             messages.append((message, self._taken(count) if count else ()))
             start = end
         del self._buffer[:start]
@@ -283,7 +277,7 @@ class ControlChannel:
         came = len(self._passing)
         call = bytearray()
         for body, own in frames:
-            call += _HEADER.pack(len(body), own, came)
+            call += HEADER.pack(len(body), own, came)
             call += body
             came = 0
         self._rest = memoryview(call)

@@ -1,6 +1,6 @@
 """
-The messages between the parent and its workers. The channel sends them by the names of their fields
-(L{natsbroker.workers.channel}).
+The messages between the parent and its workers. The channel (L{natsbroker.workers.channel}) sends
+them by the names of their fields, and L{OFTEN} by their places.
 """
 
 from __future__ import annotations

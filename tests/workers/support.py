@@ -14,7 +14,7 @@ from natsbroker.advisories import Advisory
 from natsbroker.clients.info import ServerInfo
 from natsbroker.config.model import Settings
 from natsbroker.server.configuration.build import buildText
-from natsbroker.workers.channel import ControlChannel
+from natsbroker.workers.channel import HEADER, ControlChannel, pickled
 from natsbroker.workers.messages import (
     Heartbeat,
     PartShown,
@@ -25,6 +25,12 @@ from natsbroker.workers.messages import (
 from natsbroker.workers.supervisor import Supervisor
 
 INFO = ServerInfo("ID", "name", "2.15.1", "0.1.0")
+
+
+def frameOf(message: object, descriptors: int = 0) -> bytes:
+    """A frame that is sent by itself."""
+    body = pickled(message)
+    return HEADER.pack(len(body), descriptors, descriptors) + body
 
 
 class Port:

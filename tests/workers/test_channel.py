@@ -23,7 +23,6 @@ from natsbroker.workers.channel import (
     GATHER,
     ControlChannel,
     FrameDecoder,
-    frameOf,
     rebuilt,
     unpickled,
 )
@@ -37,6 +36,7 @@ from natsbroker.workers.messages import (
     ReloadRefused,
     StopWorker,
 )
+from tests.workers.support import frameOf
 
 
 class Reactor(Clock):

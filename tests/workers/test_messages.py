@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from natsbroker.workers import messages
-from natsbroker.workers.channel import FrameDecoder, frameOf
+from natsbroker.workers.channel import FrameDecoder
+from tests.workers.support import frameOf
 
 KINDS = [kind for kind in vars(messages).values() if isinstance(kind, type) and is_dataclass(kind)]
 
