@@ -8,7 +8,7 @@ from typing import Any
 from natsbroker.mqtt.headers import propertiesOf
 from natsbroker.mqtt.topics import TopicFilter, topicOf
 from natsbroker.wire.mqtt.codec import LARGEST, framed
-from natsbroker.wire.mqtt.fields import binary
+from natsbroker.wire.mqtt.fields import LONGEST, binary
 from natsbroker.wire.mqtt.packets import FilterRequest
 from natsbroker.wire.mqtt.properties import (
     SUBSCRIPTION_IDENTIFIER,
@@ -60,13 +60,10 @@ class SharedFrame:
 
     def _make(self, message: Message, isNew: bool) -> tuple[bytes, Properties, bytes]:
         topic = topicOf(message.shownSubject)
-        if not topic or len(topic) > _LONGEST:
+        if not topic or len(topic) > LONGEST:
             return b"", {}, b""
         properties = propertiesOf(message) if isNew else {}
         return topic, properties, publishFrame(topic, properties, message.payload, isNew)
-
-
-_LONGEST = 0xFFFF
 
 
 def publishFrame(topic: bytes, properties: Properties, payload: bytes, isNew: bool) -> bytes:

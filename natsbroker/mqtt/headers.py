@@ -18,6 +18,7 @@ from typing import Any
 from natsbroker.mqtt.topics import subjectOf, topicOf
 from natsbroker.wire.durations import secondsFrom
 from natsbroker.wire.headers import HeaderError, Headers
+from natsbroker.wire.mqtt.fields import LONGEST
 from natsbroker.wire.mqtt.properties import (
     CONTENT_TYPE,
     CORRELATION_DATA,
@@ -155,11 +156,8 @@ def _pairsOf(message: Message) -> list[tuple[str, str]]:
 def _isUnwritable(text: str) -> bool:
     """Whether a text is too long, not Unicode, or has U+0000."""
     if text.isascii():
-        return len(text) > _LONGEST or "\0" in text
+        return len(text) > LONGEST or "\0" in text
     try:
-        return len(text.encode("utf-8")) > _LONGEST or "\0" in text
+        return len(text.encode("utf-8")) > LONGEST or "\0" in text
     except UnicodeEncodeError:
         return True
-
-
-_LONGEST = 0xFFFF

@@ -16,7 +16,8 @@ from natsbroker.wire.mqtt.reasons import malformed
 #: The largest variable byte integer, and with it the largest remaining length.
 LARGEST_VARINT = 0x0FFF_FFFF
 
-_LONGEST = 0xFFFF
+#: The largest number of bytes of a text or of binary data.
+LONGEST = 0xFFFF
 
 
 class Reader:
@@ -118,7 +119,7 @@ def binary(value: bytes) -> bytes:
 
     @raise ValueError: if they are too long for a field.
     """
-    if len(value) > _LONGEST:
+    if len(value) > LONGEST:
         raise ValueError("a field of more than 65,535 bytes")
     return len(value).to_bytes(2, "big") + value
 

@@ -43,8 +43,6 @@ class Entries:
     def __eq__(self, other: object) -> bool:
         return tuple(self) == tuple(other) if isinstance(other, Iterable) else NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return f"<Entries in {len(self._data) - self._at} bytes>"
 
