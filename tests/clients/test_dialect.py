@@ -509,7 +509,7 @@ class TestHolding:
             else:
                 wire.session.write(operation[0].encode())
 
-        world.dialects[-1].handle = handle  # type: ignore[method-assign]
+        vars(world.dialects[-1])["handle"] = handle
         assert wire.ask(call("now") + call("a") + call("later") + call("b")) == b"a"
         waits[0]()
         assert wire.receive() == b"b" and wire.reads()
@@ -530,7 +530,7 @@ class TestHolding:
             else:
                 usual(operation)
 
-        dialect.handle = handle  # type: ignore[method-assign]
+        vars(dialect)["handle"] = handle
         wire.send(call("later") + call("publish", "a", "x"))
         wire.transport.hangUp()
         world.settle()

@@ -93,9 +93,8 @@ class MQTTWorld(World):
         self.nats: Any = self.factory
         self.clients = MQTTClients(self.clock.seconds, DeadlineWheel(self.clock))
         make = partial(MQTTDialect, clients=self.clients)
-        self.factory = DialectFactory(  # type: ignore[assignment]
-            self.context, make, "MQTT", None, None, lambda settings: None
-        )
+        factory: Any = DialectFactory(self.context, make, "MQTT", None, None, lambda settings: None)
+        self.factory = factory
 
     def device(self, level: int = MQTT_5) -> Device:
         """A client that has not sent anything."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from operator import eq
 from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
@@ -31,15 +33,16 @@ class Stage:
         self.asked: list[Any] = []
         self.world = World()
         self.bus = self.world.accounts["$SYS"].busFor(Kind.CLIENT)
+        makeOwn: Any = Own
         for broker in (1, 2):
             SystemRequests(
                 self.world.accounts["$SYS"].busFor(Kind.INTERNAL),
                 "ID",
-                lambda: Own(),  # type: ignore[arg-type, return-value]
+                makeOwn,
                 Clock(),
                 lambda: 0.0,
                 SharedAnswers(self._askFor(broker)),
-                lambda broker=broker: broker == 2,  # type: ignore[misc]
+                partial(eq, broker, 2),
             )
 
     def _askFor(self, broker: int) -> Any:

@@ -170,7 +170,8 @@ def test_readableInput(monkeypatch: pytest.MonkeyPatch) -> None:
     """The compiled lane is left out if it cannot fill the decoder of the session."""
     socket = Socket()
     monkeypatch.setattr("natsbroker.websocket.transport._isPolled", lambda stream: True)
-    socket.transport.attachSession(SimpleNamespace(decoder=DialectInput(1, 1)))  # type: ignore[arg-type]  # a stand-in with what is used of it
+    session: Any = SimpleNamespace(decoder=DialectInput(1, 1))
+    socket.transport.attachSession(session)
     socket.receive(TO_SERVER.frames(b"ab"))
     assert socket.came == b"ab"
 

@@ -79,9 +79,8 @@ class MQTTClient:
         self._decoder = PacketDecoder(isOfClient=False, level=level)
         self._socket = opened or socket.create_connection(("127.0.0.1", server.mqttPort), PATIENCE)
 
-    def connect(self, clientID: str = "", **options: object) -> Connack:
-        packet = Connect(self.level, clientID, **options)  # type: ignore[arg-type]
-        self.send(packet)
+    def connect(self, clientID: str = "", **options: Any) -> Connack:
+        self.send(Connect(self.level, clientID, **options))
         answer = self.receive()
         assert isinstance(answer, Connack), answer
         return answer
@@ -115,8 +114,8 @@ class MQTTClient:
         assert answer.packetID == packetID
         return list(answer.reasons)
 
-    def publish(self, topic: str, payload: bytes = b"x", **options: object) -> None:
-        self.send(Publish(topic, payload, **options))  # type: ignore[arg-type]
+    def publish(self, topic: str, payload: bytes = b"x", **options: Any) -> None:
+        self.send(Publish(topic, payload, **options))
 
     def flush(self) -> None:
         """Wait for the answer to a ping, and keep what comes before it."""

@@ -109,10 +109,10 @@ def test_answers(server: MQTTServer, name: str) -> None:
     ],
     ids=repr,
 )
-def test_refusedClients(server: MQTTServer, options: dict[str, object], reason: ReasonCode) -> None:
+def test_refusedClients(server: MQTTServer, options: dict[str, Any], reason: ReasonCode) -> None:
     """A client that is not let in gets the return code, and is closed."""
     client = MQTTClient(server)
-    client.send(Connect(MQTT_3_1_1, **{"clientID": "c", **options}))  # type: ignore[arg-type]
+    client.send(Connect(MQTT_3_1_1, **{"clientID": "c", **options}))
     answer = client.receive()
     assert isinstance(answer, Connack)
     assert answer.reason is reason
