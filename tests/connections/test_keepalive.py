@@ -1,5 +1,5 @@
 """
-The times to send a PING to a peer, and to give the peer up: times are plain numbers.
+The times at which a peer is sent a PING, and at which it counts as stale. Times are plain numbers.
 """
 
 from __future__ import annotations

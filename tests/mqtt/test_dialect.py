@@ -142,7 +142,7 @@ class TestConnecting:
         assert answer.reason is ReasonCode.BAD_USER_NAME_OR_PASSWORD
 
     def test_method(self) -> None:
-        """There is no method of enhanced authentication yet."""
+        """A CONNECT with an authentication method is refused, because none is supported."""
         answer = MQTTWorld().device().connect(properties={AUTHENTICATION_METHOD: "SCRAM"})
         assert answer.reason is ReasonCode.BAD_AUTHENTICATION_METHOD
 
